@@ -1,0 +1,2 @@
+//! Profiles, their composition and what they mean; pure and total.
+#![forbid(unsafe_code)]

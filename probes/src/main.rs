@@ -1,0 +1,2 @@
+//! Hostile probes, one action each.
+fn main() {}

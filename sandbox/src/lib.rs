@@ -1,0 +1,1 @@
+//! Kernel confinement of child processes.

@@ -1,0 +1,3 @@
+//! The binary `stockade`.
+#![forbid(unsafe_code)]
+fn main() {}

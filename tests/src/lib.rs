@@ -1,0 +1,2 @@
+//! Suites over the whole product; see the files in `tests/`.
+#![forbid(unsafe_code)]
