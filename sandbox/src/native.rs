@@ -1,0 +1,247 @@
+//! The embedded back end: our own namespaces and mounts, with nothing installed.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::process::Pid;
+use rustix::thread::CapabilitySet;
+
+use crate::backend::{Backend, Host};
+use crate::cgroup::Cgroup;
+use crate::channel::Channel;
+use crate::confinement::{Confinement, Network};
+use crate::error::SandboxError;
+use crate::filesystem::Access;
+use crate::identity::{Identity, RESERVED_ID};
+use crate::init::{self, Fence};
+use crate::limits::{LimitKind, LimitStatus, Limits};
+use crate::plan::Plan;
+use crate::reaper::Reaper;
+use crate::running::{Prepared, Tree};
+use crate::sys;
+use crate::sys::process::Fork;
+
+/// The embedded back end.
+#[derive(Clone, Copy, Debug)]
+pub struct Native;
+
+impl Backend for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn prepare(&self, confinement: &Confinement, host: Host) -> Result<Prepared, SandboxError> {
+        let threads = sys::process::threads()
+            .map_err(|error| SandboxError::build("counting threads", error))?;
+        if threads != 1 {
+            return Err(SandboxError::Threaded { threads });
+        }
+        let (identity, idmap) = identity(confinement)?;
+        let mut plan = Plan {
+            confinement: confinement.clone(),
+            identity,
+            layers: host.layers,
+            poll_memory: confinement.limits.memory.is_some(),
+            shared: host.shared,
+        };
+        // Without a group of its own the memory of the tree is polled by init, which has to
+        // know before it is cloned.
+        plan.poll_memory &= !can_limit_memory();
+        let (ours, theirs) = Channel::pair()?;
+        let flags = namespaces(identity, confinement.network);
+        let (pid, pidfd) = match sys::process::clone3(flags).map_err(refused)? {
+            Fork::Child => {
+                drop(ours);
+                init::run(&plan, &theirs, Fence::Namespaces, idmap)
+            }
+            Fork::Parent { pid, pidfd } => (pid, pidfd),
+        };
+        drop(theirs);
+        let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
+        let reaper = Reaper::start(pidfd.as_fd(), &cgroup, host.when_orphaned)?;
+        let limits = statuses(&confinement.limits, held, &plan);
+        let tree = Tree {
+            channel: ours,
+            pid,
+            pidfd,
+            cgroup,
+            reaper,
+            reaped: false,
+        };
+        tree.ready(self.name(), limits, &confinement.requirement.limits)
+    }
+}
+
+/// The namespaces of a sandbox, namespaces(7).
+fn namespaces(identity: Identity, network: Network) -> u64 {
+    let mut flags = libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    if network == Network::Off {
+        flags |= libc::CLONE_NEWNET;
+    }
+    // A privileged init builds the view first and enters its user namespace last, so that no
+    // capability of the payload's namespace ever reaches the mounts.
+    if let Identity::Own { .. } = identity {
+        flags |= libc::CLONE_NEWUSER;
+    }
+    u64::try_from(flags).unwrap_or_default()
+}
+
+fn refused(source: std::io::Error) -> SandboxError {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSPC | libc::EUSERS | libc::EINVAL | libc::ENOSYS) => {
+            SandboxError::Unsupported {
+                feature: format!("user namespaces ({source})"),
+                remedy: crate::probe::user_namespace_remedy(),
+            }
+        }
+        _ => SandboxError::build("making namespaces", source),
+    }
+}
+
+/// Who the payload is, and the maps of its owned trees.
+fn identity(confinement: &Confinement) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
+    let own = Identity::Own {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    let privileged = rustix::process::geteuid().is_root()
+        && rustix::thread::capabilities(None).is_ok_and(|it| {
+            it.effective
+                .contains(CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID)
+        });
+    if !privileged {
+        return Ok((own, None));
+    }
+    let owned = |it: &&crate::filesystem::Grant| it.owned;
+    let workspace = confinement
+        .filesystem
+        .grants
+        .iter()
+        .filter(owned)
+        .max_by_key(|it| it.access == Access::Write);
+    let (owner, group) = match workspace.map(|it| rustix::fs::stat(&*it.path)) {
+        Some(Ok(attributes)) => (attributes.st_uid, attributes.st_gid),
+        _ => (0, 0),
+    };
+    let Ok(idmap) = idmap(owner, group) else {
+        return superuser(own, confinement);
+    };
+    let mut trees = confinement.filesystem.grants.iter().filter(owned).map(|it| &it.path);
+    let stage = confinement.filesystem.staging.as_ref().map(|it| &it.stage);
+    let all_map = trees
+        .by_ref()
+        .chain(stage)
+        .all(|path| crate::view::can_map(path, idmap.as_fd()));
+    if all_map {
+        Ok((Identity::Reserved { owner, group }, Some(idmap)))
+    } else {
+        superuser(own, confinement)
+    }
+}
+
+/// Staying kernel uid 0 is accepted only with every other layer, Landlock included.
+fn superuser(
+    own: Identity,
+    confinement: &Confinement,
+) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
+    if sys::landlock::abi().is_err() {
+        return Err(SandboxError::Unsupported {
+            feature: "id-mapped mounts of the workspace, or Landlock instead".to_owned(),
+            remedy: "run as an ordinary user, or put the workspace on a file system with \
+                     id-mapped mounts (ext4, xfs, btrfs, tmpfs)"
+                .to_owned(),
+        });
+    }
+    let _ = confinement;
+    Ok((own, None))
+}
+
+/// A user namespace that maps `owner` on disk to the reserved user, mount_setattr(2).
+fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
+    let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let flags = u64::try_from(libc::CLONE_NEWUSER).unwrap_or_default();
+    match sys::process::clone3(flags)? {
+        Fork::Child => {
+            drop(go);
+            let _ = rustix::io::retry_on_intr(|| rustix::io::read(&wait, &mut [0]));
+            sys::process::exit(0)
+        }
+        Fork::Parent { pid, pidfd } => {
+            let namespace = map_and_open(pid, owner, group);
+            drop(go);
+            let _ = rustix::io::retry_on_intr(|| {
+                rustix::process::waitid(
+                    rustix::process::WaitId::PidFd(pidfd.as_fd()),
+                    rustix::process::WaitIdOptions::EXITED,
+                )
+            });
+            namespace
+        }
+    }
+}
+
+fn map_and_open(pid: Pid, owner: u32, group: u32) -> std::io::Result<OwnedFd> {
+    let folder = format!("/proc/{}", pid.as_raw_nonzero());
+    std::fs::write(format!("{folder}/uid_map"), format!("{owner} {RESERVED_ID} 1"))?;
+    std::fs::write(format!("{folder}/gid_map"), format!("{group} {RESERVED_ID} 1"))?;
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    Ok(rustix::fs::open(
+        format!("{folder}/ns/user"),
+        flags,
+        rustix::fs::Mode::empty(),
+    )?)
+}
+
+/// Whether this process can make memory groups: only a superuser can on most hosts.
+fn can_limit_memory() -> bool {
+    Cgroup::can_hold("memory")
+}
+
+/// What holds each limit.
+pub(crate) fn statuses(
+    limits: &Limits,
+    held: Vec<(LimitKind, LimitStatus)>,
+    plan: &Plan,
+) -> Vec<(LimitKind, LimitStatus)> {
+    let Limits {
+        processes,
+        memory,
+        cpu_time,
+        file_size,
+        open_files,
+        wall_time,
+    } = limits;
+    let rlimit = |name: &str| LimitStatus::Enforced(format!("rlimit {name}"));
+    // RLIMIT_NPROC does not bind kernel uid 0, setrlimit(2).
+    let by_rlimit = if plan.identity.is_superuser() {
+        LimitStatus::Absent("RLIMIT_NPROC does not bind uid 0, and no pids cgroup can be had".into())
+    } else {
+        rlimit("NPROC, in a user namespace of its own")
+    };
+    let polled = LimitStatus::Polled("the tree is ended when its memory is found to pass it".into());
+    let all = [
+        (LimitKind::Processes, processes, by_rlimit),
+        (LimitKind::Memory, memory, polled),
+        (LimitKind::CpuTime, cpu_time, rlimit("CPU, each process")),
+        (LimitKind::FileSize, file_size, rlimit("FSIZE")),
+        (LimitKind::OpenFiles, open_files, rlimit("NOFILE, each process")),
+        (LimitKind::WallTime, wall_time, LimitStatus::Enforced("supervisor's timer".into())),
+    ];
+    let mut statuses: Vec<_> = all
+        .into_iter()
+        .map(|(kind, amount, status)| {
+            let by_group = held.iter().find(|it| it.0 == kind).map(|it| it.1.clone());
+            let status = match (amount, by_group) {
+                (None, _) => LimitStatus::Unlimited,
+                (_, Some(by_group)) => by_group,
+                (_, None) => status,
+            };
+            (kind, status)
+        })
+        .collect();
+    statuses.push((LimitKind::TmpSize, LimitStatus::Enforced("tmpfs size".into())));
+    statuses
+}

@@ -1,0 +1,173 @@
+//! An absolute path in normal form, as bytes.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::ops::Deref;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An absolute path: no `.`, no `..`, no empty component, no NUL, no trailing slash.
+///
+/// Names are bytes, as for the kernel. Comparing two of these by component is meaningful;
+/// what the name resolves to is found, without following a link, when it is opened.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AbsPath(PathBuf);
+
+/// A path is not absolute and in normal form.
+#[derive(Debug, thiserror::Error)]
+#[error("path `{}` is not absolute and in normal form", .path.display())]
+pub struct AbsPathError {
+    path: PathBuf,
+}
+
+impl AbsPath {
+    /// Takes `path` as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`AbsPathError`] when it is not in normal form.
+    pub fn new(path: impl Into<PathBuf>) -> Result<Self, AbsPathError> {
+        let path = path.into();
+        if is_normal(&path) {
+            Ok(Self(path))
+        } else {
+            Err(AbsPathError { path })
+        }
+    }
+
+    /// `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self(PathBuf::from("/"))
+    }
+
+    /// The path, relative to `/`, for calls that start at a directory descriptor.
+    #[must_use]
+    pub fn relative(&self) -> &Path {
+        self.0.strip_prefix("/").unwrap_or(&self.0)
+    }
+
+    /// How deep it lies: `/` is 0, `/a` is 1.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.0.components().count().saturating_sub(1)
+    }
+
+    /// The ancestors that lie strictly between `root` and this path, outermost first.
+    #[must_use]
+    pub fn ancestors_below(&self, root: &Path) -> Vec<Self> {
+        let mut all: Vec<Self> = self
+            .0
+            .ancestors()
+            .skip(1)
+            .take_while(|it| it.starts_with(root) && *it != root)
+            .map(|it| Self(it.to_owned()))
+            .collect();
+        all.reverse();
+        all
+    }
+
+    /// This path with `name` below it; `name` is one component.
+    ///
+    /// # Errors
+    ///
+    /// [`AbsPathError`] when `name` is not one normal component.
+    pub fn join_name(&self, name: impl AsRef<OsStr>) -> Result<Self, AbsPathError> {
+        Self::new(self.0.join(name.as_ref()))
+    }
+}
+
+fn is_normal(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    let rebuilt: PathBuf = path.components().collect();
+    path.is_absolute()
+        && !bytes.contains(&0)
+        && rebuilt.as_os_str() == path.as_os_str()
+        && path
+            .components()
+            .all(|it| matches!(it, Component::RootDir | Component::Normal(_)))
+}
+
+impl Deref for AbsPath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for AbsPath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AbsPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for AbsPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0.as_os_str().as_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for AbsPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = Vec::<u8>::deserialize(deserializer)?;
+        Self::new(std::ffi::OsString::from_vec(bytes)).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absolute_paths_without_detours_are_normal() {
+        let cases = [
+            ("/", true),
+            ("/a/b", true),
+            ("/a/..b", true),
+            ("a/b", false),
+            ("/a/../b", false),
+            ("/a/./b", false),
+            ("/a//b", false),
+            ("/a/", false),
+            ("/a\0b", false),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(AbsPath::new(path).is_ok(), expected, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn ancestors_below_a_root_are_outermost_first_and_exclude_both_ends() {
+        let path = AbsPath::new("/w/a/b/c").unwrap();
+        let found = path.ancestors_below(Path::new("/w"));
+        let expected: Vec<AbsPath> = ["/w/a", "/w/a/b"]
+            .iter()
+            .map(|it| AbsPath::new(*it).unwrap())
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf8_survives_the_wire() {
+        let path = AbsPath::new(std::ffi::OsString::from_vec(b"/w/\xff\n".to_vec())).unwrap();
+        let bytes = postcard::to_stdvec(&path).unwrap();
+        let back: AbsPath = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(back, path);
+    }
+
+    #[test]
+    fn a_detour_does_not_survive_the_wire() {
+        let bytes = postcard::to_stdvec(&b"/w/../x".as_slice()).unwrap();
+        assert!(postcard::from_bytes::<AbsPath>(&bytes).is_err());
+    }
+}

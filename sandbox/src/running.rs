@@ -1,0 +1,256 @@
+//! A sandbox seen from the supervisor: prepared, then running, then gone.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use crate::cgroup::Cgroup;
+use crate::channel::{self, Channel};
+use crate::command::Stdio;
+use crate::error::SandboxError;
+use crate::limits::{LimitKind, LimitStatus};
+use crate::message::{End, Notice, Request, Start, Usage};
+use crate::reaper::Reaper;
+use crate::report::{EnforcementReport, Layer, LayerStatus};
+
+/// A sandbox that is built, confined and empty.
+#[derive(Debug)]
+#[must_use]
+pub struct Prepared {
+    tree: Tree,
+    report: EnforcementReport,
+}
+
+/// A sandbox in which a command runs.
+#[derive(Debug)]
+#[must_use]
+pub struct Running {
+    tree: Tree,
+    report: EnforcementReport,
+    terminal: Option<OwnedFd>,
+}
+
+/// What happened in a sandbox.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The command ended, and everything else inside with it.
+    Ended(End, Usage),
+    /// The sandbox is gone without a word: its init was killed.
+    Gone,
+    /// The tree used this many bytes of memory, more than it may, and was ended.
+    MemoryExceeded(u64),
+}
+
+/// The processes of a sandbox, and what they hold on the host.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) channel: Channel,
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) cgroup: Cgroup,
+    pub(crate) reaper: Option<Reaper>,
+    pub(crate) reaped: bool,
+}
+
+impl Tree {
+    /// Waits until init is confined, and puts the report together.
+    pub(crate) fn ready(
+        mut self,
+        backend: &str,
+        mut limits: Vec<(LimitKind, LimitStatus)>,
+        required: &[LimitKind],
+    ) -> Result<Prepared, SandboxError> {
+        limits.sort_by_key(|(kind, _)| *kind);
+        for (kind, status) in &limits {
+            if let (true, LimitStatus::Absent(reason)) = (required.contains(kind), status) {
+                return Err(SandboxError::LimitNotEnforced {
+                    limit: kind.name(),
+                    reason: reason.clone(),
+                });
+            }
+        }
+        match self.channel.receive::<Notice>()? {
+            Some((Notice::Ready { layers, notes }, _)) => Ok(Prepared {
+                tree: self,
+                report: EnforcementReport {
+                    backend: backend.to_owned(),
+                    layers,
+                    limits,
+                    notes,
+                },
+            }),
+            Some((Notice::Failed(failure), _)) => Err(failure.into()),
+            Some(_) => Err(SandboxError::Message),
+            None => Err(SandboxError::InitDied {
+                detail: self.wait_gone(),
+            }),
+        }
+    }
+
+    /// Kills everything inside.
+    fn kill(&self) {
+        // ESRCH: it is gone already.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Waits until nothing inside is left, and says how init ended.
+    fn wait_gone(&mut self) -> String {
+        if self.reaped {
+            return "already over".to_owned();
+        }
+        let status = rustix::io::retry_on_intr(|| {
+            rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)
+        });
+        self.reaped = true;
+        match status {
+            Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => format!("exit status {code}"),
+                (_, Some(signal)) => format!("signal {signal}"),
+                _ => "unknown".to_owned(),
+            },
+            // It was another process's child: the zygote waits for it.
+            _ => "unknown".to_owned(),
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            self.wait_gone();
+        }
+        self.cgroup.remove();
+        if let Some(reaper) = self.reaper.take() {
+            reaper.dismiss();
+        }
+    }
+}
+
+impl Prepared {
+    /// What the kernel enforces for whatever will run here.
+    pub fn report(&self) -> &EnforcementReport {
+        &self.report
+    }
+
+    /// Starts a command.
+    pub(crate) fn start(self, start: Start, stdio: Stdio) -> Result<Running, SandboxError> {
+        let Self { tree, report } = self;
+        let program = start.program.clone();
+        let id = start.id;
+        let sealed = channel::seal(&start)?;
+        let mut descriptors = vec![sealed.as_fd()];
+        if let Stdio::Given(given) = &stdio {
+            descriptors.extend(given.iter().map(AsFd::as_fd));
+        }
+        tree.channel.send(&Request::Start, &descriptors)?;
+        drop(stdio);
+        match tree.channel.receive::<Notice>()? {
+            Some((Notice::Started { id: started }, mut descriptors)) if started == id => {
+                Ok(Running {
+                    tree,
+                    report,
+                    terminal: descriptors.pop(),
+                })
+            }
+            Some((Notice::NotStarted { errno, .. }, _)) => Err(SandboxError::Exec {
+                program: program.to_string_lossy().into_owned(),
+                source: std::io::Error::from_raw_os_error(errno),
+            }),
+            Some((Notice::Failed(failure), _)) => Err(failure.into()),
+            Some(_) => Err(SandboxError::Message),
+            None => Err(SandboxError::InitDied {
+                detail: "while starting the command".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Running {
+    /// What the kernel enforces.
+    pub fn report(&self) -> &EnforcementReport {
+        &self.report
+    }
+
+    /// The master of the command's terminal, if it has one; once.
+    pub fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
+    }
+
+    /// Process id of the sandbox's init on the host.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.tree.pid.as_raw_nonzero().get()
+    }
+
+    /// Readable when [`Running::event`] has something to say.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.tree.channel.as_fd()
+    }
+
+    /// Waits for the next event.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError`] when init speaks nonsense.
+    pub fn event(&mut self) -> Result<Event, SandboxError> {
+        match self.tree.channel.receive::<Notice>()? {
+            Some((Notice::Ended { end, usage, .. }, _)) => {
+                self.tree.wait_gone();
+                Ok(Event::Ended(end, usage))
+            }
+            Some((Notice::MemoryExceeded { bytes }, _)) => Ok(Event::MemoryExceeded(bytes)),
+            Some((Notice::Failed(failure), _)) => Err(failure.into()),
+            Some(_) => Err(SandboxError::Message),
+            None => {
+                self.tree.wait_gone();
+                Ok(Event::Gone)
+            }
+        }
+    }
+
+    /// Passes a signal to the command's process group.
+    pub fn signal(&self, number: i32) {
+        self.request(number, false);
+    }
+
+    /// Passes a signal to every process inside but init.
+    pub fn signal_everyone(&self, number: i32) {
+        self.request(number, true);
+    }
+
+    fn request(&self, number: i32, everyone: bool) {
+        let request = Request::Signal {
+            id: 0,
+            number,
+            everyone,
+        };
+        // If init is gone the next event says so.
+        let _ = self.tree.channel.send(&request, &[]);
+    }
+
+    /// Kills everything inside at once.
+    pub fn kill(&self) {
+        self.tree.kill();
+    }
+
+    /// Waits at most `time` for the end; whether it came.
+    #[must_use]
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let mut watched = [PollFd::new(&self.tree.pidfd, PollFlags::IN)];
+        rustix::event::poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// The status of a layer that a back end does not have.
+pub(crate) fn absent(layer: Layer, why: &str) -> (Layer, LayerStatus) {
+    (layer, LayerStatus::Absent(why.to_owned()))
+}
