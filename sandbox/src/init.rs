@@ -89,11 +89,7 @@ fn shed_descriptors(channel: &Channel, idmap: Option<&OwnedFd>) -> Result<(), Fa
 type Confined = (Vec<(Layer, LayerStatus)>, Vec<String>);
 
 /// Applies every dimension of the confinement to this process.
-fn confine(
-    plan: &Plan,
-    fence: Fence,
-    idmap: Option<BorrowedFd<'_>>,
-) -> Result<Confined, Failure> {
+fn confine(plan: &Plan, fence: Fence, idmap: Option<BorrowedFd<'_>>) -> Result<Confined, Failure> {
     // Taken apart without `..`: a new dimension breaks this until it is carried out.
     let Confinement {
         filesystem,
@@ -137,7 +133,9 @@ fn confine(
     die_with_parent()?;
     layers.push(lockdown::landlock(filesystem, requirement.landlock_abi)?);
     let fenced = fence != Fence::Bare && *network == Network::Off;
-    layers.push(lockdown::filter(&lockdown::syscall_policy(*powers, *network, fenced))?);
+    layers.push(lockdown::filter(&lockdown::syscall_policy(
+        *powers, *network, fenced,
+    ))?);
     Ok((layers, notes))
 }
 
@@ -151,7 +149,7 @@ fn die_with_parent() -> Result<(), Failure> {
 }
 
 /// Maps the caller's own ids, and nothing else, user_namespaces(7).
-fn map_ids(uid: u32, gid: u32) -> Result<(), Failure> {
+pub(crate) fn map_ids(uid: u32, gid: u32) -> Result<(), Failure> {
     // A process that cannot be dumped does not own its files in /proc.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
         .stage("opening the id maps")?;
@@ -181,14 +179,15 @@ fn become_reserved() -> Result<(), Failure> {
 fn user_status(identity: Identity) -> LayerStatus {
     match identity {
         Identity::Own { uid: 0, .. } => LayerStatus::Degraded(
-            "kernel uid 0: no capability, read-only /proc/sys, Landlock and seccomp hold".to_owned(),
+            "kernel uid 0: no capability, read-only /proc/sys, Landlock and seccomp hold"
+                .to_owned(),
         ),
         Identity::Own { uid, .. } => enforced(&format!("uid {uid} in a user namespace of its own")),
         Identity::Reserved { .. } => enforced(&format!("uid {RESERVED_ID}, which owns nothing")),
     }
 }
 
-fn open_loopback(network: Network) -> Result<LayerStatus, Failure> {
+pub(crate) fn open_loopback(network: Network) -> Result<LayerStatus, Failure> {
     if network == Network::Host {
         return Ok(LayerStatus::Granted(
             "the host's network, its loopback services included".to_owned(),

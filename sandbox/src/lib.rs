@@ -53,6 +53,7 @@ mod serve;
 mod step;
 mod sys;
 mod view;
+pub mod zygote;
 
 pub use backend::{Backend, Host};
 pub use command::{SandboxedCommand, Stdio};
@@ -63,8 +64,8 @@ pub use confinement::{
 };
 pub use error::SandboxError;
 pub use filesystem::{Access, File, Filesystem, Grant, Link, Staging};
-pub use limits::{LimitKind, LimitStatus, Limits};
 pub use identity::RESERVED_ID;
+pub use limits::{LimitKind, LimitStatus, Limits};
 pub use message::{End, Usage};
 pub use native::Native;
 pub use path::{AbsPath, AbsPathError};

@@ -36,7 +36,13 @@ pub(crate) fn drop_powers() -> Result<(Layer, LayerStatus), Failure> {
         other => other.stage("leaving the session keyring")?,
     }
     rustix::thread::clear_ambient_capability_set()
-        .or_else(|error| if error == Errno::INVAL { Ok(()) } else { Err(error) })
+        .or_else(|error| {
+            if error == Errno::INVAL {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        })
         .stage("clearing ambient capabilities")?;
     for number in 0..=LAST_CAPABILITY {
         let capability = CapabilitySet::from_bits_retain(1 << number);
@@ -107,7 +113,9 @@ pub(crate) fn landlock(
     }
     Ok((
         Layer::Landlock,
-        LayerStatus::Enforced(format!("abi {offered}: files, abstract sockets and signals by scope")),
+        LayerStatus::Enforced(format!(
+            "abi {offered}: files, abstract sockets and signals by scope"
+        )),
     ))
 }
 
@@ -173,12 +181,17 @@ fn is_directory(fd: BorrowedFd<'_>) -> bool {
 
 /// Installs the system call filter. Nothing can be set up after it.
 pub(crate) fn filter(policy: &SyscallPolicy) -> Result<(Layer, LayerStatus), Failure> {
-    let architecture = Architecture::native().ok_or(Errno::NOSYS).stage("choosing a filter")?;
+    let architecture = Architecture::native()
+        .ok_or(Errno::NOSYS)
+        .stage("choosing a filter")?;
     let program = seccomp::compile(policy, architecture);
     sys::seccomp::install(program.instructions()).stage("installing the system call filter")?;
     Ok((
         Layer::Seccomp,
-        LayerStatus::Enforced(format!("allow-list, {} instructions", program.instructions().len())),
+        LayerStatus::Enforced(format!(
+            "allow-list, {} instructions",
+            program.instructions().len()
+        )),
     ))
 }
 
