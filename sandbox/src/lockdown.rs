@@ -181,10 +181,7 @@ fn is_directory(fd: BorrowedFd<'_>) -> bool {
 
 /// Installs the system call filter. Nothing can be set up after it.
 pub(crate) fn filter(policy: &SyscallPolicy) -> Result<(Layer, LayerStatus), Failure> {
-    let architecture = Architecture::native()
-        .ok_or(Errno::NOSYS)
-        .stage("choosing a filter")?;
-    let program = seccomp::compile(policy, architecture);
+    let program = seccomp::compile(policy, Architecture::native());
     sys::seccomp::install(program.instructions()).stage("installing the system call filter")?;
     Ok((
         Layer::Seccomp,
