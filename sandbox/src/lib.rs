@@ -48,6 +48,7 @@ mod reaper;
 mod report;
 mod resident;
 mod running;
+pub mod seatbelt;
 pub mod seccomp;
 mod serve;
 mod step;
