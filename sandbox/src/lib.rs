@@ -72,3 +72,4 @@ pub use native::Native;
 pub use path::{AbsPath, AbsPathError};
 pub use report::{EnforcementReport, Layer, LayerStatus};
 pub use running::{Event, Prepared, Running};
+pub use sys::signal;
