@@ -6,6 +6,9 @@
 //!   description, which the user's shell shares; it is set on the child's ends alone.
 //! - **An end that could wait is used only after poll(2) said it would not**, and then for at
 //!   most what poll promises.
+//!
+//! SIGPIPE must be ignored, as the Rust runtime has it, so that a closed reader is an answer
+//! and not the end of this process.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -14,8 +14,8 @@
 //!
 //! # Limits
 //!
-//! Input that is relayed is read ahead: up to the capacity of the child's pipe plus 4 KiB are
-//! gone for whoever reads the same terminal or socket next. [`plan::stdin_plan`] avoids relaying
+//! Input that is relayed is read ahead: up to the capacity of the child's pipe (64 KiB, 4 KiB
+//! where a terminal is the source) is gone for whoever reads the same terminal or socket next. [`plan::stdin_plan`] avoids relaying
 //! where it can. With the identity filter bytes may stay in the kernel (splice(2)); pages
 //! that a child gave to its pipe by vmsplice(2) can then change until the user's reader
 //! copies them, as without a relay.

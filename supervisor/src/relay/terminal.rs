@@ -280,6 +280,20 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_leaves_a_terminal_alone_that_was_put_back() {
+        let _turn = TURN.lock();
+        let pty = Pty::open();
+        let guard = Terminal::raw(pty.slave.as_fd()).unwrap();
+        let mut raw = guard.settings.clone();
+        raw.make_raw();
+        drop(guard);
+        // By now it may be a shell's, which reads keys one by one.
+        apply(pty.slave.as_fd(), &raw).unwrap();
+        let panicked = std::panic::catch_unwind(|| std::panic::panic_any("on purpose"));
+        assert!(panicked.is_err() && is_raw(&pty));
+    }
+
+    #[test]
     fn what_is_no_terminal_is_refused() {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(matches!(

@@ -61,6 +61,12 @@ fn a_reader_that_stops_stops_the_child_and_not_the_loop() {
             }
             relay.step(&[], Some(Duration::from_millis(1))).unwrap();
         }
+        let full = Instant::now();
+        relay.step(&[], Some(5 * TICK)).unwrap();
+        assert!(
+            full.elapsed() >= 5 * TICK,
+            "it asks for what it cannot pass on"
+        );
         // The child's pipe, one buffer, the user's pipe.
         assert!(accepted <= 3 * CHUNK, "{accepted} bytes were taken");
         assert!(accepted > CHUNK);
