@@ -10,7 +10,11 @@ struct MayKnow {
 }
 
 /// The whole graph. A crate that is not listed here is a violation, so that a new one is a decision.
-const GRAPH: [MayKnow; 6] = [
+const GRAPH: [MayKnow; 7] = [
+    MayKnow {
+        folder: "birdcage-helper",
+        others: &[],
+    },
     MayKnow {
         folder: "policy",
         others: &[],
@@ -89,6 +93,10 @@ pub fn violations_of_edges(files: &[SourceFile]) -> Vec<String> {
         };
         for dependency in dependencies(&manifest) {
             let name = dependency.as_str();
+            // GPL-3.0-or-later: whoever links it is under that licence, so one program alone does.
+            if name == "birdcage" && folder != "birdcage-helper" {
+                found.push(format!("{}: `{folder}` would be under the GPL", file.path));
+            }
             let is_ours = GRAPH.iter().any(|it| it.folder == name);
             if is_ours && !known.others.contains(&name) {
                 found.push(format!("{}: `{folder}` may not know `{name}`", file.path));
@@ -208,6 +216,19 @@ mod tests {
             "sandbox/Cargo.toml",
             "[dependencies]\ntoml = '1'",
             &["leaves `toml` to others"],
+        );
+    }
+
+    #[test]
+    fn one_program_alone_is_under_the_gpl() {
+        let text = "[dependencies]\nbirdcage = '0.8'";
+        check("sandbox/Cargo.toml", text, &["would be under the GPL"]);
+        check("birdcage-helper/Cargo.toml", text, &[]);
+        let text = "[dependencies]\nbirdcage-helper = { path = '../birdcage-helper' }";
+        check(
+            "supervisor/Cargo.toml",
+            text,
+            &["may not know `birdcage-helper`"],
         );
     }
 

@@ -42,12 +42,13 @@ impl SourceFile {
             .is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Whether cargo builds this as a test or bench of its own: the whole file is test code.
+    /// Whether the whole file is test code: cargo builds it as a test or bench of its own,
+    /// or it is the module `tests` of another.
     #[must_use]
     pub fn is_suite(&self) -> bool {
-        let mut parts = self.path.split('/');
-        let _crate_folder = parts.next();
+        let mut parts = self.path.split('/').skip(1);
         matches!(parts.next(), Some("tests" | "benches"))
+            || parts.any(|it| it == "tests" || it == "tests.rs")
     }
 }
 
@@ -117,12 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_second_part_of_a_path_makes_a_suite() {
+    fn a_suite_is_known_by_its_folder_or_its_name() {
         let cases = [
             ("sandbox/tests/life.rs", true),
             ("tests/benches/launch.rs", true),
+            ("sandbox/src/seatbelt/tests.rs", true),
+            ("sandbox/src/seatbelt/tests/model.rs", true),
             ("tests/src/rules.rs", false),
-            ("sandbox/src/tests/helper.rs", false),
+            ("sandbox/src/contests.rs", false),
         ];
         for (path, expected) in cases {
             assert_eq!(SourceFile::new(path, "").is_suite(), expected, "{path}");
