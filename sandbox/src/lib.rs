@@ -51,6 +51,7 @@ mod running;
 pub mod seatbelt;
 pub mod seccomp;
 mod serve;
+pub mod staging;
 mod step;
 mod sys;
 mod view;
