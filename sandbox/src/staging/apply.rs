@@ -107,13 +107,13 @@ impl LockedStage {
 
         let mut plan = Plan::default();
         for (change, outcome) in &work {
-            if let (ChangeKind::ModeChanged, FileKind::Directory, Some(host), true) = (
-                change.kind,
-                change.file,
-                &change.host,
-                change.is_applicable(),
-            ) {
-                baseline.insert(&change.path, host);
+            match (change.kind, change.file, &change.host) {
+                _ if !change.is_applicable() => (),
+                (ChangeKind::ModeChanged, FileKind::Directory, Some(host)) => {
+                    baseline.insert(&change.path, host);
+                }
+                (ChangeKind::Added, FileKind::File, _) => baseline.insert_absent(&change.path),
+                _ => (),
             }
             if *outcome == Outcome::Blocked {
                 // A directory is never moved aside, so nothing of the host's can be left over.
@@ -276,9 +276,9 @@ impl LockedStage {
                 path: "the workspace".to_owned(),
                 source,
             })?;
-        let upper = self.open_upper()?;
         let mut go_on = |_: &Step<'_>| ControlFlow::Continue(());
-        let mut hands = Hands::new(&upper, &host, self.id(), &mut go_on);
+        // Recovery never reads the stage, which may be in any state by now.
+        let mut hands = Hands::new(&host, &host, self.id(), &mut go_on);
         self.finish_earlier(&mut hands).map(drop)
     }
 }

@@ -154,11 +154,14 @@ impl Side {
 
 /// Reads one side; `kind` is what it should be, none where the side does not exist.
 fn read_side(root: &OwnedFd, change: &Change, kind: Option<FileKind>, limits: DiffLimits) -> Side {
+    let Some(kind) = kind else {
+        return Side::Absent;
+    };
     let read = || -> Result<Side, Errno> {
         let (dir, name) = locate(root, &change.path)?;
         match kind {
-            Some(FileKind::Symlink) => Ok(Side::Text(target(dir.as_fd(), name)?)),
-            Some(FileKind::File) => {
+            FileKind::Symlink => Ok(Side::Text(target(dir.as_fd(), name)?)),
+            FileKind::File => {
                 let fd = open_file(dir.as_fd(), name)?;
                 let found = node_of(fd.as_fd())?;
                 if found.kind != FileKind::File {

@@ -1,16 +1,19 @@
 //! The two notes that make applying repeatable: directories known good, and names in use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Identity, Node, Time};
 
-/// Directories of the workspace that had not changed since the session's start when we first
-/// touched them, or that we made. Our own work moves their times, which then prove nothing.
+/// What was known to be untouched by the host before we first touched it ourselves: our own
+/// work moves the times of directories, which then prove nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Baseline {
+    /// Directories that had not changed since the session's start, or that we made.
     directories: BTreeMap<Vec<u8>, (Identity, u32)>,
+    /// Staged files that the workspace never had under their name.
+    absent: BTreeSet<Vec<u8>>,
 }
 
 /// What one path is about to go through, written before the first change to the workspace.
@@ -34,6 +37,16 @@ impl Baseline {
     pub(super) fn insert(&mut self, path: &[u8], node: &Node) {
         self.directories
             .insert(path.to_owned(), (node.id, node.permissions()));
+    }
+
+    /// Adds the name of a file that the workspace lacks, and that the host did not remove.
+    pub(super) fn insert_absent(&mut self, path: &[u8]) {
+        self.absent.insert(path.to_owned());
+    }
+
+    /// Whether the workspace is known to have lacked `path` all along.
+    pub(super) fn was_absent(&self, path: &[u8]) -> bool {
+        self.absent.contains(path)
     }
 
     /// Whether `node` is the very directory that was noted for `path`.

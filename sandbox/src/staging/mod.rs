@@ -24,9 +24,10 @@
 //! stamp*; local file systems take `ctime` from one kernel clock, and no ordinary user can
 //! set it back. A host entry whose `ctime` is at or after the stamp was edited meanwhile, a
 //! `chmod` and a new hard link included, and what the payload did to it is refused. A path
-//! that the payload made and the host has too is a conflict unless both are equal; so is
-//! a path that the payload edited (`overlay.origin`) and the host removed. The rule errs on
-//! the side of refusing. It cannot see
+//! that the payload made and the host has too is a conflict unless both are equal. So is
+//! one that was copied up (`overlay.origin`) and that the host removed; a file may carry that
+//! mark from another name, so removal is presumed where the `ctime` of its directory is at
+//! or after the stamp. The rule errs on the side of refusing. It cannot see
 //!
 //! - a clock that was set back and has passed the stamp again since (while it stands before
 //!   the stamp, everything conflicts);
@@ -58,6 +59,7 @@ mod settle;
 mod stage;
 mod steps;
 mod tree;
+mod weigh;
 
 pub use apply::{ApplyReport, Outcome, Selection, Step};
 pub use change::{Change, ChangeKind, Conflict, Counts, FileKind, Refusal};

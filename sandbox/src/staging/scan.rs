@@ -24,23 +24,23 @@ pub(super) struct Ground<'a> {
 }
 
 /// A directory of the stage that is still to be read.
-struct Visit {
-    path: Vec<u8>,
+pub(super) struct Visit {
+    pub(super) path: Vec<u8>,
     /// The workspace has a directory there.
     host_is_dir: bool,
     /// What the workspace has in it was not visible through it, so absence means removal.
-    opaque: bool,
-    above: Above,
+    pub(super) opaque: bool,
+    pub(super) above: Above,
 }
 
 /// What is already settled for all that stands beneath a directory.
 #[derive(Clone, Copy)]
-struct Above {
-    protected: bool,
+pub(super) struct Above {
+    pub(super) protected: bool,
     /// Holds for every entry: a directory above is gone.
-    gone: Option<Conflict>,
+    pub(super) gone: Option<Conflict>,
     /// Holds for entries that the host has too.
-    replaced: Option<Conflict>,
+    pub(super) replaced: Option<Conflict>,
 }
 
 /// How a staged entry differs from the host's, before conflicts are weighed.
@@ -72,9 +72,10 @@ pub(super) fn scan(ground: &Ground<'_>) -> Result<Vec<Change>, StagingError> {
     Ok(changes)
 }
 
-struct Scanner<'a> {
-    ground: &'a Ground<'a>,
-    changes: Vec<Change>,
+/// A scan under way.
+pub(super) struct Scanner<'a> {
+    pub(super) ground: &'a Ground<'a>,
+    pub(super) changes: Vec<Change>,
     visits: Vec<Visit>,
 }
 
@@ -172,8 +173,8 @@ impl Scanner<'_> {
                 None => Ok(()),
             };
         }
-        // What the payload edited and the host no longer has.
-        let lost = (marks.origin && here.is_none()).then_some(Conflict::HostDeleted);
+        let lost = (marks.origin && here.is_none() && self.is_lost(visit, &staged, host, &path)?)
+            .then_some(Conflict::HostDeleted);
         if marks.reference {
             let kind = kind_beside(&staged, here);
             self.push(
@@ -325,87 +326,6 @@ impl Scanner<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a directory of the workspace looks exchanged for another since the start:
-    /// its `ctime` moved without its `mtime`, which creating and removing entries never does.
-    fn replaced(&self, path: &[u8], here: &Node) -> Option<Conflict> {
-        let moved = here.ctime >= self.ground.stamp && here.ctime != here.mtime;
-        (moved && !self.ground.baseline.knows(path, here)).then_some(Conflict::DirectoryReplaced)
-    }
-
-    /// Weighs conflicts and records a change.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one private constructor for five callers"
-    )]
-    fn push(
-        &mut self,
-        path: Vec<u8>,
-        now: &Node,
-        here: Option<Node>,
-        above: Above,
-        lost: Option<Conflict>,
-        kind: ChangeKind,
-        refusal: Option<Refusal>,
-    ) {
-        let edited = here.and_then(|here| {
-            let settled = here.kind == FileKind::Directory
-                && (kind != ChangeKind::ModeChanged || self.ground.baseline.has_mode(&path, &here));
-            let moved = here.ctime >= self.ground.stamp && !settled;
-            above.replaced.or(moved.then_some(Conflict::HostChanged))
-        });
-        let deleted = kind == ChangeKind::Deleted;
-        self.changes.push(Change {
-            path,
-            kind,
-            file: now.kind,
-            size: if now.kind == FileKind::Directory {
-                0
-            } else {
-                now.size
-            },
-            modes: (here.map(|here| here.mode), (!deleted).then_some(now.mode)),
-            executable: !deleted && now.kind == FileKind::File && now.mode & 0o111 != 0,
-            special_bits: !deleted && now.kind != FileKind::Directory && now.mode & 0o7000 != 0,
-            protected: above.protected,
-            conflict: above.gone.or(lost).or(edited),
-            refusal,
-            host: here,
-        });
-    }
-
-    /// Refuses a directory of the stage that cannot be read beside the workspace's.
-    fn refuse_visit(&mut self, visit: &Visit, refusal: Refusal) {
-        if !self.refuse(&visit.path, refusal) {
-            self.changes.push(Change {
-                path: visit.path.clone(),
-                kind: ChangeKind::ModeChanged,
-                file: FileKind::Directory,
-                size: 0,
-                modes: (None, None),
-                executable: false,
-                special_bits: false,
-                protected: visit.above.protected,
-                conflict: visit.above.gone,
-                refusal: Some(refusal),
-                host: None,
-            });
-        }
-    }
-
-    /// Marks the change of `path` refused, if there is one.
-    fn refuse(&mut self, path: &[u8], refusal: Refusal) -> bool {
-        let change = self
-            .changes
-            .iter_mut()
-            .rev()
-            .find(|change| change.path == path);
-        let found = change.is_some();
-        if let Some(change) = change {
-            change.refusal = Some(refusal);
-        }
-        found
     }
 }
 

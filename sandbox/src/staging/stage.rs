@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, FlockOperation, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, chmodat, unlinkat};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -266,8 +266,16 @@ impl Stage {
     }
 
     pub(super) fn open_upper(&self) -> Result<OwnedFd, StagingError> {
-        open_dir(self.dir.as_fd(), b"upper")
-            .map_err(|errno| StagingError::io("open the stage", self.id.as_bytes(), errno))
+        let opened = open_dir(self.dir.as_fd(), b"upper").or_else(|errno| {
+            if errno != Errno::ACCESS {
+                return Err(errno);
+            }
+            // The payload shut its workspace. That mode is never applied, so it may go; the
+            // name stands directly in a folder that only we write, so it is no link.
+            chmodat(&self.dir, c"upper", Mode::RWXU, AtFlags::empty())?;
+            open_dir(self.dir.as_fd(), b"upper")
+        });
+        opened.map_err(|errno| StagingError::io("open the stage", self.id.as_bytes(), errno))
     }
 
     pub(super) fn open_workspace(&self) -> Result<OwnedFd, StagingError> {
