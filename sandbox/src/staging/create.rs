@@ -22,7 +22,7 @@ impl Stage {
     ///
     /// [`StagingError::BadId`], [`StagingError::Exists`], or `Io` when a folder or record
     /// cannot be written or the workspace cannot be opened. Nothing is left behind that
-    /// [`sweep`] does not remove.
+    /// [`super::sweep`] does not remove.
     pub fn create(state: &Path, id: &str, meta: &Meta) -> Result<LockedStage, StagingError> {
         check_id(id)?;
         let failed = |errno| StagingError::io("make the stage", id.as_bytes(), errno);

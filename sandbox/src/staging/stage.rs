@@ -343,7 +343,7 @@ impl LockedStage {
     /// Throws the work away, whatever the payload made of it: any depth, any mode.
     ///
     /// The stage is gone from [`Stage::list`] at once; should the removal be cut short,
-    /// [`sweep`] finishes it. Leftovers of an apply that crashed are taken out of the
+    /// [`super::sweep`] finishes it. Leftovers of an apply that crashed are taken out of the
     /// workspace first, as far as it can be opened.
     ///
     /// # Errors

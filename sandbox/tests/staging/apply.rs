@@ -460,6 +460,51 @@ fn a_directory_exchanged_for_a_link_while_applying_is_not_entered() {
     );
 }
 
+#[test]
+fn a_link_to_a_protected_directory_put_above_while_applying_is_not_passed() {
+    let place = place(|workspace| {
+        write(&workspace.join("a/b/old"), "old\n");
+        write(&workspace.join("locked/b/old"), "locked\n");
+    });
+    write(&place.upper().join("a/b/one"), "one\n");
+    write(&place.upper().join("a/b/two"), "two\n");
+    let workspace = place.workspace.clone();
+    let report = place
+        .stage()
+        .apply(Selection::All, &|path| path == b"locked", &mut |step| {
+            if step.action == "publish" && step.path == b"a/b/one" {
+                fs::rename(workspace.join("a"), workspace.join("aside")).unwrap();
+                link("locked", &workspace.join("a"));
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let changed = Outcome::Conflict(Conflict::HostChanged);
+    assert_eq!(unapplied(&report), [("a/b/two".to_owned(), changed)]);
+    let locked: Vec<String> = picture(&place.workspace.join("locked"))
+        .into_keys()
+        .collect();
+    assert_eq!(locked, ["b", "b/old"]);
+}
+
+#[test]
+fn a_chmod_between_scan_and_rename_wins() {
+    let place = worked();
+    let target = place.workspace.join("edit");
+    let report = place
+        .stage()
+        .apply(Selection::All, &|_| false, &mut |step| {
+            if step.path == b"edit" && step.action == "publish" {
+                chmod(&target, 0o640);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let changed = Outcome::Conflict(Conflict::HostChanged);
+    assert_eq!(unapplied(&report), [("edit".to_owned(), changed)]);
+    assert_eq!(picture(&place.workspace)["edit"], "file 640 old\n");
+}
+
 fn whiteout_in(place: &Place, dir: &str, name: &str) {
     fs::create_dir_all(place.upper().join(dir)).unwrap();
     whiteout(&place.upper().join(dir).join(name));
