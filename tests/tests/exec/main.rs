@@ -13,6 +13,8 @@
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod git;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod life;
