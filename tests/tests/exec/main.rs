@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod environment;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod git;
@@ -20,3 +22,5 @@ mod harness;
 mod life;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod streams;
