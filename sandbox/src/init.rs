@@ -29,6 +29,7 @@ pub(crate) enum Fence {
     /// It was cloned into namespaces and builds its own view.
     Namespaces,
     /// Another program made the namespaces and the view (bubblewrap).
+    #[expect(dead_code, reason = "made by the back end that the next change brings")]
     Prebuilt,
     /// There are no namespaces.
     Bare,
@@ -109,6 +110,8 @@ fn confine(plan: &Plan, fence: Fence, idmap: Option<BorrowedFd<'_>>) -> Result<C
         let (settings, more) = view::build(filesystem, plan.identity, idmap)?;
         notes.extend(more);
         layers.push((Layer::Mounts, enforced("a private root, read-only")));
+        let held = format!("{} read-only, ancestors pinned", filesystem.protected.len());
+        layers.push((Layer::ProtectedNames, enforced(&held)));
         layers.push((Layer::Processes, enforced("a PID namespace")));
         rustix::system::sethostname(b"localhost").stage("naming the host")?;
         layers.push((Layer::OtherNamespaces, enforced("unshared")));
@@ -227,6 +230,10 @@ fn forbid_user_namespaces(settings: &OwnedFd) -> Result<(), Failure> {
 /// # Errors
 ///
 /// When nothing is open there.
+#[expect(
+    dead_code,
+    reason = "called by the back end that the next change brings"
+)]
 pub(crate) fn inherited(number: i32) -> Result<OwnedFd, Failure> {
     sys::process::take_descriptor(number).stage("taking over a descriptor")
 }

@@ -1,5 +1,7 @@
 //! A sandbox seen from the supervisor: prepared, then running, then gone.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use crate::error::SandboxError;
 use crate::limits::{LimitKind, LimitStatus};
 use crate::message::{End, Notice, Request, Start, Usage};
 use crate::reaper::Reaper;
-use crate::report::{EnforcementReport, Layer, LayerStatus};
+use crate::report::EnforcementReport;
 
 /// A sandbox that is built, confined and empty.
 #[derive(Debug)]
@@ -53,7 +55,13 @@ pub(crate) struct Tree {
     pub(crate) cgroup: Cgroup,
     pub(crate) reaper: Option<Reaper>,
     pub(crate) reaped: bool,
+    /// What init said while it was asked for something else.
+    pub(crate) pending: RefCell<VecDeque<Pending>>,
 }
+
+/// A notice that waits to be read.
+#[derive(Debug)]
+pub(crate) struct Pending(pub(crate) Notice);
 
 impl Tree {
     /// Waits until init is confined, and puts the report together.
@@ -155,11 +163,6 @@ impl Prepared {
     pub(crate) fn into_parts(self) -> (Tree, EnforcementReport) {
         (self.tree, self.report)
     }
-
-    /// Readable once init has said something: that it is ready, or why it is not.
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
-    }
 }
 
 impl Tree {
@@ -176,20 +179,43 @@ impl Tree {
         }
         self.channel.send(&Request::Start, &descriptors)?;
         drop(stdio);
-        match self.channel.receive::<Notice>()? {
+        let answer = loop {
+            match self.channel.receive::<Notice>()? {
+                // Another command of a shared sandbox ended meanwhile.
+                Some((notice @ (Notice::Ended { .. } | Notice::MemoryExceeded { .. }), _)) => {
+                    self.pending.borrow_mut().push_back(Pending(notice));
+                }
+                other => break other,
+            }
+        };
+        match answer {
             Some((Notice::Started { id }, mut descriptors)) if id == start.id => {
                 Ok(descriptors.pop())
             }
-            Some((Notice::NotStarted { errno, .. }, _)) => Err(SandboxError::Exec {
-                program: start.program.to_string_lossy().into_owned(),
-                source: std::io::Error::from_raw_os_error(errno),
-            }),
+            Some((Notice::NotStarted { errno, id }, _)) if id == start.id => {
+                Err(SandboxError::Exec {
+                    program: start.program.to_string_lossy().into_owned(),
+                    source: std::io::Error::from_raw_os_error(errno),
+                })
+            }
             Some((Notice::Failed(failure), _)) => Err(failure.into()),
             Some(_) => Err(SandboxError::Message),
             None => Err(SandboxError::InitDied {
                 detail: "while starting the command".to_owned(),
             }),
         }
+    }
+}
+
+impl Tree {
+    /// Whether a notice waits.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
+    /// The oldest notice that waits.
+    pub(crate) fn take_pending(&self) -> Option<Pending> {
+        self.pending.borrow_mut().pop_front()
     }
 }
 
@@ -222,13 +248,17 @@ impl Running {
     ///
     /// [`SandboxError`] when init speaks nonsense.
     pub fn event(&mut self) -> Result<Event, SandboxError> {
-        match self.tree.channel.receive::<Notice>()? {
-            Some((Notice::Ended { end, usage, .. }, _)) => {
+        let notice = match self.tree.take_pending() {
+            Some(Pending(notice)) => Some(notice),
+            None => self.tree.channel.receive::<Notice>()?.map(|it| it.0),
+        };
+        match notice {
+            Some(Notice::Ended { end, usage, .. }) => {
                 self.tree.wait_gone();
                 Ok(Event::Ended(end, usage))
             }
-            Some((Notice::MemoryExceeded { bytes }, _)) => Ok(Event::MemoryExceeded(bytes)),
-            Some((Notice::Failed(failure), _)) => Err(failure.into()),
+            Some(Notice::MemoryExceeded { bytes }) => Ok(Event::MemoryExceeded(bytes)),
+            Some(Notice::Failed(failure)) => Err(failure.into()),
             Some(_) => Err(SandboxError::Message),
             None => {
                 self.tree.wait_gone();
@@ -272,9 +302,4 @@ impl Running {
         let mut watched = [PollFd::new(&self.tree.pidfd, PollFlags::IN)];
         rustix::event::poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
-}
-
-/// The status of a layer that a back end does not have.
-pub(crate) fn absent(layer: Layer, why: &str) -> (Layer, LayerStatus) {
-    (layer, LayerStatus::Absent(why.to_owned()))
 }

@@ -127,11 +127,7 @@ fn overlay(
 }
 
 /// Does `work` with another effective user and every capability, credentials(7).
-fn as_user<T>(
-    uid: u32,
-    gid: u32,
-    work: impl FnOnce() -> Result<T, Errno>,
-) -> Result<T, Errno> {
+fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let bits = rustix::thread::capabilities_secure_bits()?;
     // Without this, leaving uid 0 would take the capabilities.
     let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP;
