@@ -16,7 +16,7 @@ use crate::init::{self, Fence};
 use crate::limits::{LimitKind, LimitStatus, Limits};
 use crate::plan::Plan;
 use crate::reaper::Reaper;
-use crate::running::{Prepared, Tree};
+use crate::running::{Ending, Prepared, Tree};
 use crate::sys;
 use crate::sys::process::Fork;
 
@@ -58,7 +58,7 @@ impl Backend for Native {
         drop(theirs);
         let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
         let reaper = Reaper::start(pidfd.as_fd(), &cgroup, host.when_orphaned)?;
-        let limits = statuses(&confinement.limits, held, &plan);
+        let limits = statuses(&confinement.limits, held, plan.identity.is_superuser());
         let tree = Tree {
             channel: ours,
             pid,
@@ -66,6 +66,7 @@ impl Backend for Native {
             cgroup,
             reaper,
             reaped: false,
+            ending: Ending::Direct,
         };
         tree.ready(self.name(), limits, &confinement.requirement.limits)
     }
@@ -204,7 +205,7 @@ fn can_limit_memory() -> bool {
 pub(crate) fn statuses(
     limits: &Limits,
     held: Vec<(LimitKind, LimitStatus)>,
-    plan: &Plan,
+    superuser: bool,
 ) -> Vec<(LimitKind, LimitStatus)> {
     let Limits {
         processes,
@@ -216,7 +217,7 @@ pub(crate) fn statuses(
     } = limits;
     let rlimit = |name: &str| LimitStatus::Enforced(format!("rlimit {name}"));
     // RLIMIT_NPROC does not bind kernel uid 0, setrlimit(2).
-    let by_rlimit = if plan.identity.is_superuser() {
+    let by_rlimit = if superuser {
         LimitStatus::Absent("RLIMIT_NPROC does not bind uid 0, and no pids cgroup can be had".into())
     } else {
         rlimit("NPROC, in a user namespace of its own")

@@ -5,3 +5,9 @@
 pub fn user_namespace_remedy() -> String {
     String::new()
 }
+
+/// What to do where Landlock is missing.
+#[must_use]
+pub fn landlock_remedy() -> String {
+    String::new()
+}
