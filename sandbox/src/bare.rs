@@ -194,16 +194,23 @@ fn lacking(network: Network, superuser: bool) -> Vec<(Layer, LayerStatus)> {
         ),
     };
     let user = if superuser {
-        LayerStatus::Degraded(
-            "kernel uid 0: no capability, Landlock and seccomp hold".to_owned(),
-        )
+        LayerStatus::Degraded("kernel uid 0: no capability, Landlock and seccomp hold".to_owned())
     } else {
         LayerStatus::Degraded("the caller's own user, outside Landlock's reach as well".to_owned())
     };
     vec![
-        absent(Layer::Mounts, "no mount namespace: names and attributes of all files show"),
-        absent(Layer::Processes, "no PID namespace: the host's processes show"),
-        absent(Layer::OtherNamespaces, "no namespaces: System V IPC is shared with the host"),
+        absent(
+            Layer::Mounts,
+            "no mount namespace: names and attributes of all files show",
+        ),
+        absent(
+            Layer::Processes,
+            "no PID namespace: the host's processes show",
+        ),
+        absent(
+            Layer::OtherNamespaces,
+            "no namespaces: System V IPC is shared with the host",
+        ),
         (Layer::Network, network),
         (Layer::User, user),
     ]
@@ -221,23 +228,36 @@ const DEVICES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 /// What may be reached on the host as it is.
 pub(crate) fn rules(filesystem: &Filesystem, terminal: Option<&Terminal>) -> Rules {
     let mut rules = vec![(PathBuf::from("/proc"), Right::See)];
-    rules.extend(DEVICES.iter().map(|it| (PathBuf::from("/dev").join(it), Right::Device)));
+    rules.extend(
+        DEVICES
+            .iter()
+            .map(|it| (PathBuf::from("/dev").join(it), Right::Device)),
+    );
     // Its own terminal and no other of the user's: another could be typed into.
     if let Some((_, slave)) = terminal
         && let Ok(name) = std::fs::read_link(format!("/proc/self/fd/{}", slave.as_raw_fd()))
     {
         rules.push((name, Right::Device));
     }
-    rules.extend(filesystem.private.iter().map(|it| (it.to_path_buf(), Right::All)));
-    rules.extend(lockdown::grant_rules(filesystem).zip(&filesystem.grants).map(|(rule, grant)| {
-        let (path, right) = rule;
-        // There is nowhere else for the writes to go.
-        let right = match grant.access {
-            crate::Access::Cache => Right::Read,
-            crate::Access::Read | crate::Access::Write => right,
-        };
-        (path, right)
-    }));
+    rules.extend(
+        filesystem
+            .private
+            .iter()
+            .map(|it| (it.to_path_buf(), Right::All)),
+    );
+    rules.extend(
+        lockdown::grant_rules(filesystem)
+            .zip(&filesystem.grants)
+            .map(|(rule, grant)| {
+                let (path, right) = rule;
+                // There is nowhere else for the writes to go.
+                let right = match grant.access {
+                    crate::Access::Cache => Right::Read,
+                    crate::Access::Read | crate::Access::Write => right,
+                };
+                (path, right)
+            }),
+    );
     rules
 }
 
@@ -246,11 +266,15 @@ pub(crate) fn adapt(confinement: &Confinement, environment: &mut Environment) {
     let Some(folder) = confinement.filesystem.private.first() else {
         return;
     };
-    let home = environment.value("HOME").and_then(|it| AbsPath::new(it).ok());
+    let home = environment
+        .value("HOME")
+        .and_then(|it| AbsPath::new(it).ok());
     let hidden = home.is_some_and(|it| confinement.filesystem.grant_over(&it).is_none());
     let folder = folder.as_os_str().to_owned();
-    let mut pairs: Vec<(OsString, OsString)> =
-        environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut pairs: Vec<(OsString, OsString)> = environment
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
     pairs.push(("TMPDIR".into(), folder.clone()));
     if hidden {
         pairs.push(("HOME".into(), folder));

@@ -120,7 +120,8 @@ impl Backend for Bwrap {
         };
         if identity.is_superuser() && sys::landlock::abi().is_err() {
             return Err(SandboxError::Unsupported {
-                feature: "Landlock, without which kernel uid 0 is not confined by bubblewrap".to_owned(),
+                feature: "Landlock, without which kernel uid 0 is not confined by bubblewrap"
+                    .to_owned(),
                 remedy: crate::probe::landlock_remedy(),
             });
         }
@@ -225,7 +226,9 @@ impl Bwrap {
         let (channel, theirs) = Channel::pair()?;
         let numbers = [&theirs.as_fd(), &orders.as_fd()].map(|it| it.as_raw_fd().to_string());
         let stop = |error| SandboxError::build("starting bubblewrap", error);
-        let words = self.words(&options.as_raw_fd().to_string(), &numbers).map_err(stop)?;
+        let words = self
+            .words(&options.as_raw_fd().to_string(), &numbers)
+            .map_err(stop)?;
         let null = host_program::null().map_err(stop)?;
         let (pid, pidfd) = match sys::process::clone3(0).map_err(stop)? {
             Fork::Child => {
@@ -233,11 +236,17 @@ impl Bwrap {
                 drop(go);
                 let told = rustix::io::retry_on_intr(|| rustix::io::read(&wait, &mut word));
                 if told == Ok(1) {
-                    let mut keep = vec![options.as_fd(), orders.as_fd(), theirs.as_fd(), inform.as_fd()];
+                    let mut keep = vec![
+                        options.as_fd(),
+                        orders.as_fd(),
+                        theirs.as_fd(),
+                        inform.as_fd(),
+                    ];
                     keep.extend(arguments.descriptors.iter().map(AsFd::as_fd));
                     let standard = [null.as_fd(), null.as_fd(), complain.as_fd()];
                     let error = host_program::become_program(&words, standard, &keep);
-                    let _ = rustix::io::write(rustix::stdio::stderr(), error.to_string().as_bytes());
+                    let _ =
+                        rustix::io::write(rustix::stdio::stderr(), error.to_string().as_bytes());
                 }
                 sys::process::exit(125)
             }
@@ -280,7 +289,9 @@ impl Bwrap {
     fn explain(&self, complaint: &OwnedFd, ended: String) -> SandboxError {
         let deadline = Instant::now() + Duration::from_millis(200);
         let text = host_program::read_until(complaint, 4096, deadline, |_| false);
-        let text = String::from_utf8_lossy(&text.unwrap_or_default()).trim().to_owned();
+        let text = String::from_utf8_lossy(&text.unwrap_or_default())
+            .trim()
+            .to_owned();
         let says = |words: &[&str]| words.iter().any(|it| text.contains(it));
         if text.is_empty() {
             return SandboxError::InitDied { detail: ended };
@@ -295,7 +306,13 @@ impl Bwrap {
         if says(&["Exceeded maximum number of arguments"]) {
             return not_held(format!("{text}; use the native back end"));
         }
-        let refused = ["uid map", "namespace", "loopback", "mount proc", "proc on /newroot"];
+        let refused = [
+            "uid map",
+            "namespace",
+            "loopback",
+            "mount proc",
+            "proc on /newroot",
+        ];
         if says(&refused) {
             return SandboxError::Unsupported {
                 feature: format!("what bubblewrap needs ({text})"),
@@ -312,7 +329,11 @@ impl Bwrap {
 fn first_process(said: &[u8], monitor: Pid) -> Option<(Pid, OwnedFd)> {
     let text = std::str::from_utf8(said).ok()?;
     let (_, rest) = text.split_once("\"child-pid\":")?;
-    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    let digits: String = rest
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
     let pid = Pid::from_raw(digits.parse().ok()?)?;
     let descriptor = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
     // Opened first, asked then: a number that was given out anew has another parent.
@@ -340,7 +361,9 @@ impl Empty {
             rustix::fs::open(name, flags, Mode::empty())?;
             Ok(empty)
         };
-        made().map(Some).map_err(|error| SandboxError::build("making an empty folder", error))
+        made()
+            .map(Some)
+            .map_err(|error| SandboxError::build("making an empty folder", error))
     }
 }
 

@@ -70,9 +70,8 @@ impl Cgroup {
         ) else {
             return false;
         };
-        parent(&membership, &mounts, controller).is_some_and(|it| {
-            rustix::fs::access(&it.folder, rustix::fs::Access::WRITE_OK).is_ok()
-        })
+        parent(&membership, &mounts, controller)
+            .is_some_and(|it| rustix::fs::access(&it.folder, rustix::fs::Access::WRITE_OK).is_ok())
     }
 
     fn enter(&mut self, folder: &Path, version: u8, ceiling: &Ceiling, pid: Pid) -> io::Result<()> {
@@ -97,7 +96,23 @@ impl Cgroup {
             }
         }
         done?;
-        fs::write(folder.join("cgroup.procs"), pid.as_raw_nonzero().to_string())
+        fs::write(
+            folder.join("cgroup.procs"),
+            pid.as_raw_nonzero().to_string(),
+        )
+    }
+
+    /// The groups that [`Cgroup::make`] made for `pid`, found again by name.
+    pub(crate) fn of(limits: &Limits, pid: Pid) -> Self {
+        let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let folders = ceilings(limits)
+            .iter()
+            .filter_map(|it| parent(&membership, &mounts, it.controller))
+            .map(|it| it.folder.join(format!("stockade-{}", pid.as_raw_nonzero())))
+            .filter(|it| it.exists())
+            .collect();
+        Self { folders }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -130,10 +130,9 @@ pub(crate) fn seal_bytes(bytes: &[u8]) -> Result<OwnedFd, SandboxError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
     let file = match rustix::fs::memfd_create(c"stockade", flags) {
         // Before Linux 6.3 the kernel does not know the flag.
-        Err(rustix::io::Errno::INVAL) => rustix::fs::memfd_create(
-            c"stockade",
-            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-        ),
+        Err(rustix::io::Errno::INVAL) => {
+            rustix::fs::memfd_create(c"stockade", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        }
         other => other,
     }
     .map_err(channel)?;
@@ -175,7 +174,8 @@ mod tests {
     fn a_message_and_its_descriptors_arrive() {
         let (one, other) = Channel::pair().unwrap();
         let file = seal(&vec![7_u8; 100_000]).unwrap();
-        one.send(&("hello".to_owned(), 3_u32), &[file.as_fd()]).unwrap();
+        one.send(&("hello".to_owned(), 3_u32), &[file.as_fd()])
+            .unwrap();
         let ((text, number), descriptors): ((String, u32), _) = other.receive().unwrap().unwrap();
         assert_eq!((text.as_str(), number, descriptors.len()), ("hello", 3, 1));
         let back: Vec<u8> = unseal(descriptors[0].as_fd()).unwrap();

@@ -87,6 +87,12 @@ impl SandboxedCommand {
     ///
     /// [`SandboxError`]; then the command did not run.
     pub fn start_in(self, prepared: Prepared, stdio: Stdio) -> Result<Running, SandboxError> {
+        let terminal = matches!(stdio, Stdio::Terminal);
+        prepared.start(&self.into_start(0, terminal), stdio)
+    }
+
+    /// The request that init gets.
+    pub(crate) fn into_start(self, id: u32, terminal: bool) -> Start {
         let Self {
             program,
             arguments,
@@ -95,15 +101,14 @@ impl SandboxedCommand {
         // umask(2) cannot be read without being set.
         let umask = rustix::process::umask(Mode::empty());
         rustix::process::umask(umask);
-        let start = Start {
-            id: 0,
+        Start {
+            id,
             arguments: [program.clone()].into_iter().chain(arguments).collect(),
             program,
             workdir: confinement.filesystem.workdir,
             environment: confinement.environment,
-            terminal: matches!(stdio, Stdio::Terminal),
+            terminal,
             umask: umask.bits(),
-        };
-        prepared.start(start, stdio)
+        }
     }
 }

@@ -9,7 +9,6 @@
 
 use std::ffi::OsString;
 
-
 use serde::{Deserialize, Serialize};
 
 use crate::filesystem::Filesystem;
@@ -108,7 +107,9 @@ impl Environment {
 
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|it| &it.0)).finish()
+        f.debug_set()
+            .entries(self.0.iter().map(|it| &it.0))
+            .finish()
     }
 }
 

@@ -144,7 +144,10 @@ impl Filesystem {
     pub fn pin_ancestors(&mut self) {
         let mut pins = BTreeSet::new();
         for path in &self.protected {
-            if let Some(grant) = self.grant_over(path).filter(|it| it.access == Access::Write) {
+            if let Some(grant) = self
+                .grant_over(path)
+                .filter(|it| it.access == Access::Write)
+            {
                 pins.extend(path.ancestors_below(&grant.path));
             }
         }

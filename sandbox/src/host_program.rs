@@ -36,7 +36,11 @@ const LONGEST: usize = 64 * 1024;
 /// The kernel's, `EBUSY` in a process with several threads, and `ETIMEDOUT`.
 pub(crate) fn ask(program: &OsStr, arguments: &[&str], within: Duration) -> io::Result<Answer> {
     let deadline = Instant::now() + within;
-    let words = words([program].into_iter().chain(arguments.iter().map(OsStr::new)))?;
+    let words = words(
+        [program]
+            .into_iter()
+            .chain(arguments.iter().map(OsStr::new)),
+    )?;
     let (answer, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let null = null()?;
     match process::clone3(0)? {

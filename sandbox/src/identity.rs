@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const RESERVED_ID: u32 = 61_183;
 
 /// Which user the payload is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Identity {
     /// The caller's own ids, in a user namespace that maps nothing else.
     Own {

@@ -62,7 +62,12 @@ fn start(
         Fence::Bare => serve::open_terminal().ok(),
         Fence::Namespaces | Fence::Prebuilt => None,
     };
-    let (layers, notes) = confine(plan, fence, idmap.as_ref().map(AsFd::as_fd), terminal.as_ref())?;
+    let (layers, notes) = confine(
+        plan,
+        fence,
+        idmap.as_ref().map(AsFd::as_fd),
+        terminal.as_ref(),
+    )?;
     drop(idmap);
     let ready = Notice::Ready { layers, notes };
     channel.send(&ready, &[]).map_err(|_| gone())?;
@@ -151,7 +156,9 @@ fn confine(
         lockdown::landlock(&lockdown::view_rules(filesystem), least, false)?
     });
     let fenced = fence != Fence::Bare;
-    layers.push(lockdown::filter(&lockdown::syscall_policy(*powers, *network, fenced))?);
+    layers.push(lockdown::filter(&lockdown::syscall_policy(
+        *powers, *network, fenced,
+    ))?);
     Ok((layers, notes))
 }
 
@@ -165,7 +172,7 @@ fn die_with_parent() -> Result<(), Failure> {
 }
 
 /// Maps the caller's own ids, and nothing else, user_namespaces(7).
-fn map_ids(uid: u32, gid: u32) -> Result<(), Failure> {
+pub(crate) fn map_ids(uid: u32, gid: u32) -> Result<(), Failure> {
     // A process that cannot be dumped does not own its files in /proc.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
         .stage("opening the id maps")?;
@@ -195,14 +202,15 @@ fn become_reserved() -> Result<(), Failure> {
 fn user_status(identity: Identity) -> LayerStatus {
     match identity {
         Identity::Own { uid: 0, .. } => LayerStatus::Degraded(
-            "kernel uid 0: no capability, read-only /proc/sys, Landlock and seccomp hold".to_owned(),
+            "kernel uid 0: no capability, read-only /proc/sys, Landlock and seccomp hold"
+                .to_owned(),
         ),
         Identity::Own { uid, .. } => enforced(&format!("uid {uid} in a user namespace of its own")),
         Identity::Reserved { .. } => enforced(&format!("uid {RESERVED_ID}, which owns nothing")),
     }
 }
 
-fn open_loopback(network: Network) -> Result<LayerStatus, Failure> {
+pub(crate) fn open_loopback(network: Network) -> Result<LayerStatus, Failure> {
     if network == Network::Host {
         return Ok(LayerStatus::Granted(
             "the host's network, its loopback services included".to_owned(),

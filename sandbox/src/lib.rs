@@ -52,12 +52,14 @@ mod report;
 mod resident;
 mod running;
 mod scratch;
+pub mod seatbelt;
 pub mod seccomp;
 mod serve;
 pub mod stage;
 mod step;
 mod sys;
 mod view;
+pub mod zygote;
 
 pub use backend::{Backend, Host};
 pub use bare::Landlock;
@@ -70,10 +72,11 @@ pub use confinement::{
 };
 pub use error::SandboxError;
 pub use filesystem::{Access, File, Filesystem, Grant, Link, Staging};
-pub use limits::{LimitKind, LimitStatus, Limits};
 pub use identity::RESERVED_ID;
+pub use limits::{LimitKind, LimitStatus, Limits};
 pub use message::{End, Usage};
 pub use native::Native;
 pub use path::{AbsPath, AbsPathError};
 pub use report::{EnforcementReport, Layer, LayerStatus};
 pub use running::{Event, Prepared, Running};
+pub use sys::signal;

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -36,7 +36,13 @@ pub(crate) fn drop_powers() -> Result<(Layer, LayerStatus), Failure> {
         other => other.stage("leaving the session keyring")?,
     }
     rustix::thread::clear_ambient_capability_set()
-        .or_else(|error| if error == Errno::INVAL { Ok(()) } else { Err(error) })
+        .or_else(|error| {
+            if error == Errno::INVAL {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        })
         .stage("clearing ambient capabilities")?;
     for number in 0..=LAST_CAPABILITY {
         let capability = CapabilitySet::from_bits_retain(1 << number);
@@ -103,9 +109,19 @@ pub(crate) fn view_rules(filesystem: &Filesystem) -> Rules {
         (PathBuf::from("/proc"), Right::Read),
         (PathBuf::from("/dev"), Right::All),
     ];
-    rules.extend(filesystem.private.iter().map(|it| (it.to_path_buf(), Right::All)));
+    rules.extend(
+        filesystem
+            .private
+            .iter()
+            .map(|it| (it.to_path_buf(), Right::All)),
+    );
     rules.extend(grant_rules(filesystem));
-    rules.extend(filesystem.files.iter().map(|it| (it.path.to_path_buf(), Right::Read)));
+    rules.extend(
+        filesystem
+            .files
+            .iter()
+            .map(|it| (it.path.to_path_buf(), Right::Read)),
+    );
     rules
 }
 
@@ -155,7 +171,10 @@ pub(crate) fn landlock(
     if offered >= SCOPES_SINCE {
         what.push_str(", abstract sockets and signals by scope");
     }
-    Ok((Layer::Landlock, LayerStatus::Enforced(format!("abi {offered}: {what}"))))
+    Ok((
+        Layer::Landlock,
+        LayerStatus::Enforced(format!("abi {offered}: {what}")),
+    ))
 }
 
 /// The first ABI with rules for TCP, landlock(7).
@@ -221,12 +240,14 @@ fn is_directory(fd: BorrowedFd<'_>) -> bool {
 
 /// Installs the system call filter. Nothing can be set up after it.
 pub(crate) fn filter(policy: &SyscallPolicy) -> Result<(Layer, LayerStatus), Failure> {
-    let architecture = Architecture::native().ok_or(Errno::NOSYS).stage("choosing a filter")?;
-    let program = seccomp::compile(policy, architecture);
+    let program = seccomp::compile(policy, Architecture::native());
     sys::seccomp::install(program.instructions()).stage("installing the system call filter")?;
     Ok((
         Layer::Seccomp,
-        LayerStatus::Enforced(format!("allow-list, {} instructions", program.instructions().len())),
+        LayerStatus::Enforced(format!(
+            "allow-list, {} instructions",
+            program.instructions().len()
+        )),
     ))
 }
 

@@ -30,37 +30,27 @@ impl Backend for Native {
     }
 
     fn prepare(&self, confinement: &Confinement, host: Host) -> Result<Prepared, SandboxError> {
-        let threads = sys::process::threads()
-            .map_err(|error| SandboxError::build("counting threads", error))?;
-        if threads != 1 {
-            return Err(SandboxError::Threaded { threads });
-        }
+        let Host {
+            shared,
+            when_orphaned,
+            layers,
+        } = host;
         let (identity, idmap) = identity(confinement)?;
-        let mut plan = Plan {
+        let plan = Plan {
             confinement: confinement.clone(),
             identity,
-            layers: host.layers,
-            poll_memory: confinement.limits.memory.is_some(),
-            shared: host.shared,
+            layers,
+            poll_memory: confinement.limits.memory.is_some() && !Cgroup::can_hold("memory"),
+            shared,
         };
-        // Without a group of its own the memory of the tree is polled by init, which has to
-        // know before it is cloned.
-        plan.poll_memory &= !can_limit_memory();
-        let (ours, theirs) = Channel::pair()?;
-        let flags = namespaces(identity, confinement.network);
-        let (pid, pidfd) = match sys::process::clone3(flags).map_err(refused)? {
-            Fork::Child => {
-                drop(ours);
-                init::run(&plan, &theirs, Fence::Namespaces, idmap)
-            }
-            Fork::Parent { pid, pidfd } => (pid, pidfd),
-        };
+        let (channel, theirs) = Channel::pair()?;
+        let network = confinement.network;
+        let (pid, pidfd) = clone_init(&plan, &theirs, network, idmap)?;
         drop(theirs);
         let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
-        let reaper = Reaper::start(pidfd.as_fd(), &cgroup, host.when_orphaned)?;
-        let limits = statuses(&confinement.limits, held, plan.identity.is_superuser());
+        let reaper = Reaper::start(pidfd.as_fd(), &cgroup, when_orphaned)?;
         let tree = Tree {
-            channel: ours,
+            channel,
             pid,
             pidfd,
             cgroup,
@@ -68,7 +58,29 @@ impl Backend for Native {
             reaped: false,
             ending: Ending::Direct,
         };
+        let superuser = plan.identity.is_superuser();
+        let limits = statuses(&confinement.limits, held, superuser);
         tree.ready(self.name(), limits, &confinement.requirement.limits)
+    }
+}
+
+/// Clones an init into the namespaces of `plan`; in the child this never returns.
+///
+/// `network` says whether it gets a new network namespace, or stays in this process's.
+pub(crate) fn clone_init(
+    plan: &Plan,
+    channel: &Channel,
+    network: Network,
+    idmap: Option<OwnedFd>,
+) -> Result<(Pid, OwnedFd), SandboxError> {
+    let threads =
+        sys::process::threads().map_err(|error| SandboxError::build("counting threads", error))?;
+    if threads != 1 {
+        return Err(SandboxError::Threaded { threads });
+    }
+    match sys::process::clone3(namespaces(plan.identity, network)).map_err(refused)? {
+        Fork::Child => init::run(plan, channel, Fence::Namespaces, idmap),
+        Fork::Parent { pid, pidfd } => Ok((pid, pidfd)),
     }
 }
 
@@ -103,7 +115,9 @@ fn refused(source: std::io::Error) -> SandboxError {
 }
 
 /// Who the payload is, and the maps of its owned trees.
-fn identity(confinement: &Confinement) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
+pub(crate) fn identity(
+    confinement: &Confinement,
+) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
     let own = Identity::Own {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
@@ -130,7 +144,12 @@ fn identity(confinement: &Confinement) -> Result<(Identity, Option<OwnedFd>), Sa
     let Ok(idmap) = idmap(owner, group) else {
         return superuser(own, confinement);
     };
-    let mut trees = confinement.filesystem.grants.iter().filter(owned).map(|it| &it.path);
+    let mut trees = confinement
+        .filesystem
+        .grants
+        .iter()
+        .filter(owned)
+        .map(|it| &it.path);
     let stage = confinement.filesystem.staging.as_ref().map(|it| &it.stage);
     let all_map = trees
         .by_ref()
@@ -186,19 +205,20 @@ fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
 
 fn map_and_open(pid: Pid, owner: u32, group: u32) -> std::io::Result<OwnedFd> {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
-    std::fs::write(format!("{folder}/uid_map"), format!("{owner} {RESERVED_ID} 1"))?;
-    std::fs::write(format!("{folder}/gid_map"), format!("{group} {RESERVED_ID} 1"))?;
+    std::fs::write(
+        format!("{folder}/uid_map"),
+        format!("{owner} {RESERVED_ID} 1"),
+    )?;
+    std::fs::write(
+        format!("{folder}/gid_map"),
+        format!("{group} {RESERVED_ID} 1"),
+    )?;
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     Ok(rustix::fs::open(
         format!("{folder}/ns/user"),
         flags,
         rustix::fs::Mode::empty(),
     )?)
-}
-
-/// Whether this process can make memory groups: only a superuser can on most hosts.
-fn can_limit_memory() -> bool {
-    Cgroup::can_hold("memory")
 }
 
 /// What holds each limit.
@@ -218,18 +238,29 @@ pub(crate) fn statuses(
     let rlimit = |name: &str| LimitStatus::Enforced(format!("rlimit {name}"));
     // RLIMIT_NPROC does not bind kernel uid 0, setrlimit(2).
     let by_rlimit = if superuser {
-        LimitStatus::Absent("RLIMIT_NPROC does not bind uid 0, and no pids cgroup can be had".into())
+        LimitStatus::Absent(
+            "RLIMIT_NPROC does not bind uid 0, and no pids cgroup can be had".into(),
+        )
     } else {
         rlimit("NPROC, in a user namespace of its own")
     };
-    let polled = LimitStatus::Polled("the tree is ended when its memory is found to pass it".into());
+    let polled =
+        LimitStatus::Polled("the tree is ended when its memory is found to pass it".into());
     let all = [
         (LimitKind::Processes, processes, by_rlimit),
         (LimitKind::Memory, memory, polled),
         (LimitKind::CpuTime, cpu_time, rlimit("CPU, each process")),
         (LimitKind::FileSize, file_size, rlimit("FSIZE")),
-        (LimitKind::OpenFiles, open_files, rlimit("NOFILE, each process")),
-        (LimitKind::WallTime, wall_time, LimitStatus::Enforced("supervisor's timer".into())),
+        (
+            LimitKind::OpenFiles,
+            open_files,
+            rlimit("NOFILE, each process"),
+        ),
+        (
+            LimitKind::WallTime,
+            wall_time,
+            LimitStatus::Enforced("supervisor's timer".into()),
+        ),
     ];
     let mut statuses: Vec<_> = all
         .into_iter()
@@ -243,6 +274,9 @@ pub(crate) fn statuses(
             (kind, status)
         })
         .collect();
-    statuses.push((LimitKind::TmpSize, LimitStatus::Enforced("tmpfs size".into())));
+    statuses.push((
+        LimitKind::TmpSize,
+        LimitStatus::Enforced("tmpfs size".into()),
+    ));
     statuses
 }

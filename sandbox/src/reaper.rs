@@ -48,7 +48,9 @@ impl Reaper {
         }
         let (watch, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|error| SandboxError::build("making the reaper's lifeline", error))?;
-        match process::clone3(0).map_err(|error| SandboxError::build("starting the reaper", error))? {
+        match process::clone3(0)
+            .map_err(|error| SandboxError::build("starting the reaper", error))?
+        {
             Fork::Child => {
                 drop(lifeline);
                 keep_watch(&watch, init, kills, cgroup, when_orphaned);

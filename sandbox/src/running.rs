@@ -133,8 +133,12 @@ impl Tree {
                 (_, Some(signal)) => format!("signal {signal}"),
                 _ => "unknown".to_owned(),
             },
-            // It was another process's child: the zygote waits for it.
-            _ => "unknown".to_owned(),
+            // The zygote's child, not ours: it reaps, and we see the end alone.
+            _ => {
+                let mut watched = [PollFd::new(&self.pidfd, PollFlags::IN)];
+                let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut watched, None));
+                "ended".to_owned()
+            }
         }
     }
 }
@@ -163,28 +167,48 @@ impl Prepared {
         self.report.notes.extend(notes);
     }
 
-    /// Starts a command.
-    pub(crate) fn start(self, start: Start, stdio: Stdio) -> Result<Running, SandboxError> {
+    /// Starts the one command of this sandbox.
+    pub(crate) fn start(self, start: &Start, stdio: Stdio) -> Result<Running, SandboxError> {
         let Self { tree, report } = self;
-        let program = start.program.clone();
-        let id = start.id;
-        let sealed = channel::seal(&start)?;
+        let terminal = tree.start(start, stdio)?;
+        Ok(Running {
+            tree,
+            report,
+            terminal,
+        })
+    }
+
+    /// Opens this sandbox to several commands.
+    pub(crate) fn into_parts(self) -> (Tree, EnforcementReport) {
+        (self.tree, self.report)
+    }
+
+    /// Readable once init has said something: that it is ready, or why it is not.
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+impl Tree {
+    /// Has init start a command; its terminal's master, if it has one.
+    pub(crate) fn start(
+        &self,
+        start: &Start,
+        stdio: Stdio,
+    ) -> Result<Option<OwnedFd>, SandboxError> {
+        let sealed = channel::seal(start)?;
         let mut descriptors = vec![sealed.as_fd()];
         if let Stdio::Given(given) = &stdio {
             descriptors.extend(given.iter().map(AsFd::as_fd));
         }
-        tree.channel.send(&Request::Start, &descriptors)?;
+        self.channel.send(&Request::Start, &descriptors)?;
         drop(stdio);
-        match tree.channel.receive::<Notice>()? {
-            Some((Notice::Started { id: started }, mut descriptors)) if started == id => {
-                Ok(Running {
-                    tree,
-                    report,
-                    terminal: descriptors.pop(),
-                })
+        match self.channel.receive::<Notice>()? {
+            Some((Notice::Started { id }, mut descriptors)) if id == start.id => {
+                Ok(descriptors.pop())
             }
             Some((Notice::NotStarted { errno, .. }, _)) => Err(SandboxError::Exec {
-                program: program.to_string_lossy().into_owned(),
+                program: start.program.to_string_lossy().into_owned(),
                 source: std::io::Error::from_raw_os_error(errno),
             }),
             Some((Notice::Failed(failure), _)) => Err(failure.into()),

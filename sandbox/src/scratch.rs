@@ -92,7 +92,10 @@ mod tests {
     #[test]
     fn a_folder_is_private_and_goes_even_if_closed_by_chmod() {
         let scratch = Scratch::make().unwrap();
-        let mode = std::fs::metadata(scratch.path()).unwrap().permissions().mode();
+        let mode = std::fs::metadata(scratch.path())
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o700);
         let inner = scratch.path().join("a/b");
         std::fs::create_dir_all(&inner).unwrap();

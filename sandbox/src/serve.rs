@@ -90,7 +90,14 @@ pub(crate) fn serve(
                     started = true;
                 }
             }
-            Ok(Some((Request::Signal { id, number, everyone }, _))) => {
+            Ok(Some((
+                Request::Signal {
+                    id,
+                    number,
+                    everyone,
+                },
+                _,
+            ))) => {
                 signal(&commands, id, number, everyone, fence);
             }
             Ok(None) | Err(_) => {
@@ -186,8 +193,8 @@ fn start(
         (true, None) => Some(open_terminal()?),
         (false, _) => None,
     };
-    let (answer, report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .stage("making a pipe")?;
+    let (answer, report) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).stage("making a pipe")?;
     let Some(pid) = sys::process::fork().stage("starting a process")? else {
         let standard = match &terminal {
             Some((_, slave)) => Standard::Terminal(slave),
@@ -206,8 +213,14 @@ fn start(
     if failed {
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
         let errno = i32::from_ne_bytes(block);
-        let notice = Notice::NotStarted { id: start.id, errno };
-        channel.send(&notice, &[]).map_err(|_| Errno::PIPE).stage("answering the supervisor")?;
+        let notice = Notice::NotStarted {
+            id: start.id,
+            errno,
+        };
+        channel
+            .send(&notice, &[])
+            .map_err(|_| Errno::PIPE)
+            .stage("answering the supervisor")?;
         return Ok(None);
     }
     let master: Vec<_> = terminal.iter().map(|(master, _)| master.as_fd()).collect();
@@ -311,9 +324,12 @@ fn exec(start: &Start) -> Errno {
         it.map(|bytes| CString::new(bytes).ok()).collect()
     };
     let arguments = strings(&mut start.arguments.iter().map(|it| it.as_bytes().to_vec()));
-    let variables = strings(&mut start.environment.iter().map(|(name, value)| {
-        [name.as_bytes(), b"=", value.as_bytes()].concat()
-    }));
+    let variables = strings(
+        &mut start
+            .environment
+            .iter()
+            .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()),
+    );
     let (Some(arguments), Some(variables)) = (arguments, variables) else {
         return Errno::INVAL;
     };

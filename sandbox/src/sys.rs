@@ -16,6 +16,7 @@ pub(crate) mod mount;
 pub(crate) mod network;
 pub(crate) mod process;
 pub(crate) mod seccomp;
+pub mod signal;
 
 use std::io;
 

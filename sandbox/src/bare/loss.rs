@@ -64,13 +64,22 @@ pub(super) fn of(confinement: &Confinement, abi: u32) -> Result<Loss, SandboxErr
     let mut notes = fixed(abi);
     let mut lost = |what: String| notes.push(format!("lost: {what}"));
     for path in private {
-        lost(format!("a private `{}`; TMPDIR is a fresh private folder instead", path.display()));
+        lost(format!(
+            "a private `{}`; TMPDIR is a fresh private folder instead",
+            path.display()
+        ));
     }
     for grant in grants.iter().filter(|it| it.access == Access::Cache) {
-        lost(format!("private writes to the cache `{}`: it is read-only", grant.path.display()));
+        lost(format!(
+            "private writes to the cache `{}`: it is read-only",
+            grant.path.display()
+        ));
     }
     for file in files {
-        lost(format!("the made file `{}`: the host's own shows, if granted", file.path.display()));
+        lost(format!(
+            "the made file `{}`: the host's own shows, if granted",
+            file.path.display()
+        ));
     }
     for link in links {
         let there = std::fs::read_link(&*link.path).is_ok_and(|it| it.as_os_str() == link.target);
@@ -79,9 +88,15 @@ pub(super) fn of(confinement: &Confinement, abi: u32) -> Result<Loss, SandboxErr
         }
     }
     if filesystem.grant_over(workdir).is_none() {
-        lost(format!("access to the working directory `{}`", workdir.display()));
+        lost(format!(
+            "access to the working directory `{}`",
+            workdir.display()
+        ));
     }
-    let open: Vec<&AbsPath> = protected.iter().filter(|it| is_writable(filesystem, it)).collect();
+    let open: Vec<&AbsPath> = protected
+        .iter()
+        .filter(|it| is_writable(filesystem, it))
+        .collect();
     let mut layers = Vec::new();
     if let Some(first) = open.first() {
         layers.push((

@@ -111,11 +111,14 @@ impl Arguments {
     /// What the names inside must be.
     pub(super) fn seen(&self) -> Vec<Seen> {
         let identities = self.seen.iter();
-        identities.map(|(path, (device, inode))| (path.clone(), *device, *inode)).collect()
+        identities
+            .map(|(path, (device, inode))| (path.clone(), *device, *inode))
+            .collect()
     }
 
     fn add<S: AsRef<OsStr>, const N: usize>(&mut self, words: [S; N]) {
-        self.words.extend(words.iter().map(|it| it.as_ref().to_owned()));
+        self.words
+            .extend(words.iter().map(|it| it.as_ref().to_owned()));
     }
 
     fn bind(&mut self, how: &str, source: &Path, target: &Path) {
@@ -135,7 +138,12 @@ impl Arguments {
                 self.add(["--disable-userns"]);
             }
         }
-        self.add(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]);
+        self.add([
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup",
+        ]);
         if *network == Network::Off {
             self.add(["--unshare-net"]);
         }
@@ -168,7 +176,11 @@ impl Arguments {
                         path.display()
                     ));
                 }
-                let how = if access == Access::Write { "--bind" } else { "--ro-bind" };
+                let how = if access == Access::Write {
+                    "--bind"
+                } else {
+                    "--ro-bind"
+                };
                 self.bind(how, path, path);
             }
             Kind::Staged(staging) => {
@@ -216,7 +228,12 @@ impl Arguments {
 
     fn data(&mut self, mode: &str, content: &[u8], path: &Path) -> Result<(), SandboxError> {
         let file = channel::seal_bytes(content)?;
-        self.add(["--perms", mode, "--ro-bind-data", &file.as_raw_fd().to_string()]);
+        self.add([
+            "--perms",
+            mode,
+            "--ro-bind-data",
+            &file.as_raw_fd().to_string(),
+        ]);
         self.add([path]);
         self.descriptors.push(file);
         Ok(())
@@ -238,7 +255,11 @@ impl Arguments {
             }
             (None, true) => {
                 self.add(["--perms", "000", "--tmpfs"]);
-                self.add([path.as_os_str(), OsStr::new("--remount-ro"), path.as_os_str()]);
+                self.add([
+                    path.as_os_str(),
+                    OsStr::new("--remount-ro"),
+                    path.as_os_str(),
+                ]);
                 Ok(())
             }
             // A descriptor for each: bubblewrap closes it after use.
@@ -249,7 +270,8 @@ impl Arguments {
     /// Records what lies at `path` on the host, links refused.
     fn identify(&mut self, path: &AbsPath) -> Result<FileType, SandboxError> {
         let attributes = look(path)?;
-        self.seen.insert(path.clone(), (attributes.st_dev, attributes.st_ino));
+        self.seen
+            .insert(path.clone(), (attributes.st_dev, attributes.st_ino));
         Ok(FileType::from_raw_mode(attributes.st_mode))
     }
 
@@ -268,7 +290,12 @@ impl Arguments {
     /// Checks that bubblewrap will not make the mount point on the host.
     fn mount_point(&self, path: &AbsPath, filesystem: &Filesystem) -> Result<(), SandboxError> {
         let private = |it: &&AbsPath| path.starts_with(it) && *it != path;
-        let inner = filesystem.private.iter().filter(private).map(|it| it.depth()).max();
+        let inner = filesystem
+            .private
+            .iter()
+            .filter(private)
+            .map(|it| it.depth())
+            .max();
         let grant = filesystem.grant_over(path).map(|it| it.path.depth());
         if grant.is_some() && grant > inner {
             look(path)?;
@@ -284,12 +311,17 @@ impl Arguments {
     /// A `/proc` of the sandbox's own processes, its dangerous parts shut as in the native view.
     fn proc(&mut self, scratch: Option<&Scratch>) -> Result<(), SandboxError> {
         self.add(["--proc", "/proc"]);
-        for (names, masked) in [(proc::READ_ONLY.as_slice(), false), (proc::MASKED.as_slice(), true)] {
+        for (names, masked) in [
+            (proc::READ_ONLY.as_slice(), false),
+            (proc::MASKED.as_slice(), true),
+        ] {
             for name in names {
                 let path = Path::new("/proc").join(name);
                 let Ok(kind) = kind_of(&path) else { continue };
                 if masked {
-                    let path = AbsPath::new(path).map_err(|_| Errno::INVAL).stage("naming /proc")?;
+                    let path = AbsPath::new(path)
+                        .map_err(|_| Errno::INVAL)
+                        .stage("naming /proc")?;
                     self.hide(&path, kind == FileType::Directory, scratch)?;
                 } else {
                     self.bind("--ro-bind", &path, &path);

@@ -159,6 +159,9 @@ mod tests {
     #[test]
     fn one_that_is_not_there_is_unsupported_with_a_remedy() {
         let error = check(Path::new("/nowhere/bwrap")).unwrap_err();
-        assert!(error.help().unwrap().contains("install bubblewrap"), "{error}");
+        assert!(
+            error.help().unwrap().contains("install bubblewrap"),
+            "{error}"
+        );
     }
 }

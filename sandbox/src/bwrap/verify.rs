@@ -78,12 +78,15 @@ pub(crate) fn view(orders: &Orders) -> Result<Vec<(Layer, LayerStatus)>, Failure
             only_loopback()?;
             enforced("an empty network namespace")
         }
-        Network::Host => LayerStatus::Granted(
-            "the host's network, its loopback services included".to_owned(),
-        ),
+        Network::Host => {
+            LayerStatus::Granted("the host's network, its loopback services included".to_owned())
+        }
     };
     Ok(vec![
-        (Layer::Mounts, enforced(&format!("a private root, read-only, by {bubblewrap}"))),
+        (
+            Layer::Mounts,
+            enforced(&format!("a private root, read-only, by {bubblewrap}")),
+        ),
         (Layer::Processes, enforced("a PID namespace")),
         (Layer::OtherNamespaces, enforced("unshared")),
         (Layer::Network, network),

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::process::Pid;
 
@@ -92,7 +92,14 @@ fn clone(flags: u64, pidfd: &mut RawFd) -> io::Result<libc::c_long> {
     // one descriptor to the third argument, which outlives the call; the other two, in either
     // order of the architectures, are unused without their flags.
     let result = unsafe {
-        libc::syscall(libc::SYS_clone, flags | signal, none, &raw mut *pidfd, none, none)
+        libc::syscall(
+            libc::SYS_clone,
+            flags | signal,
+            none,
+            &raw mut *pidfd,
+            none,
+            none,
+        )
     };
     check(result)
 }
@@ -161,7 +168,8 @@ pub(crate) fn block_all_and_watch_children() -> io::Result<OwnedFd> {
     // SAFETY: `all` is a valid set.
     unsafe { libc::sigfillset(&raw mut all) };
     // SAFETY: `all` is a valid set; a null pointer says that the old mask is not wanted.
-    let result = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) };
+    let result =
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) };
     check(result.into())?;
     let mut child = empty_set();
     // SAFETY: `child` is a valid set and SIGCHLD a valid signal.
@@ -183,7 +191,8 @@ pub(crate) fn reset_signals() -> io::Result<()> {
     }
     let none = empty_set();
     // SAFETY: `none` is a valid set; a null pointer says that the old mask is not wanted.
-    let result = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    let result =
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
     check(result.into()).map(drop)
 }
 
@@ -197,7 +206,10 @@ fn empty_set() -> libc::sigset_t {
 
 /// Closes every descriptor that is not in `keep`.
 pub(crate) fn close_except(keep: &[RawFd]) -> io::Result<()> {
-    let mut keep: Vec<u32> = keep.iter().filter_map(|it| u32::try_from(*it).ok()).collect();
+    let mut keep: Vec<u32> = keep
+        .iter()
+        .filter_map(|it| u32::try_from(*it).ok())
+        .collect();
     keep.sort_unstable();
     let mut first = 0;
     for fd in keep {
@@ -258,4 +270,24 @@ pub(crate) fn enter_new_user_namespace() -> io::Result<()> {
     // SAFETY: `unshare` is unsafe because other threads may not expect what they share to
     // change (CLONE_FILES); a user namespace shares no memory and no descriptors.
     Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }?)
+}
+
+/// Moves this process into a new, empty network namespace, unshare(2).
+pub(crate) fn enter_new_network_namespace() -> io::Result<()> {
+    // SAFETY: `unshare` is unsafe because other threads may not expect what they share to
+    // change (CLONE_FILES); a network namespace shares no memory and no descriptors.
+    Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }?)
+}
+
+/// Makes `descriptor` appear as `number` in the program that this process becomes.
+pub(crate) fn inherit_as(descriptor: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if descriptor.as_raw_fd() == number {
+        // SAFETY: F_SETFD with an integer reads no memory; the descriptor is open.
+        let result = unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+        return check(result.into()).map(drop);
+    }
+    // SAFETY: `dup2` takes integers. What was open as `number` is closed under its owner,
+    // which the caller, a forked child about to exec, never uses again.
+    let result = unsafe { libc::dup2(descriptor.as_raw_fd(), number) };
+    check(result.into()).map(drop)
 }

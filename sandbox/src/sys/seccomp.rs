@@ -7,8 +7,8 @@ use crate::seccomp::Instruction;
 
 /// Installs `program` on the calling thread. It cannot be taken off again.
 pub(crate) fn install(program: &[Instruction]) -> io::Result<()> {
-    let length = u16::try_from(program.len())
-        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let length =
+        u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     let filter = libc::sock_fprog {
         len: length,
         // The kernel only reads the program, though the C type says `*mut`.

@@ -70,7 +70,9 @@ fn layered(
     // Overlayfs takes layers that are attached in this namespace alone.
     let [at_lower, at_folder] = LAYERS.map(AbsPath::new);
     let at_lower = at_lower.map_err(|_| Errno::INVAL).stage("naming a layer")?;
-    let at_folder = at_folder.map_err(|_| Errno::INVAL).stage("naming a layer")?;
+    let at_folder = at_folder
+        .map_err(|_| Errno::INVAL)
+        .stage("naming a layer")?;
     view.attach(lower.as_fd(), &at_lower, true)?;
     view.attach(folder.as_fd(), &at_folder, true)?;
     let result = overlay(view, lower, folder, path, make);

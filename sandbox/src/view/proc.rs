@@ -34,7 +34,9 @@ pub(crate) const MASKED: [&str; 12] = [
 pub(super) fn mount(view: &Root) -> Result<OwnedFd, Failure> {
     let noexec = MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let tree = root::filesystem("proc", &[], noexec).stage("mounting a fresh /proc")?;
-    let proc = AbsPath::new("/proc").map_err(|_| Errno::INVAL).stage("naming /proc")?;
+    let proc = AbsPath::new("/proc")
+        .map_err(|_| Errno::INVAL)
+        .stage("naming /proc")?;
     view.attach(tree.as_fd(), &proc, true)?;
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let settings = rustix::fs::openat(&tree, "sys", flags, Mode::empty())

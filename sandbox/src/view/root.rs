@@ -45,14 +45,16 @@ impl Root {
         // The root holds mount points alone; the payload cannot write to it.
         let tree = tmpfs("1m", "20000", "755").stage("mounting the private root")?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        rustix::mount::move_mount(&tree, "", CWD, "/", flags).stage("attaching the private root")?;
+        rustix::mount::move_mount(&tree, "", CWD, "/", flags)
+            .stage("attaching the private root")?;
         let scratch = tmpfs(&size.to_string(), "1000000", "700").stage("mounting scratch space")?;
         rustix::fs::mkdirat(&tree, SCRATCH, Mode::RWXU).stage("making scratch space")?;
         rustix::mount::move_mount(&scratch, "", &tree, SCRATCH, flags)
             .stage("attaching scratch space")?;
         rustix::fs::mkdirat(&scratch, "none", Mode::empty()).stage("making an empty directory")?;
         let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::openat(&scratch, "nothing", file, Mode::empty()).stage("making an empty file")?;
+        rustix::fs::openat(&scratch, "nothing", file, Mode::empty())
+            .stage("making an empty file")?;
         let path_only = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let open = |name| rustix::fs::openat(&scratch, name, path_only, Mode::empty());
         let empty_directory = open("none").stage("opening an empty directory")?;
@@ -139,7 +141,9 @@ impl Root {
         };
         let device = |it: BorrowedFd<'_>| rustix::fs::fstat(it).map(|it| it.st_dev);
         let here = device(parent.as_fd()).stage_at("looking at a directory", path)?;
-        let ours = [&self.tree, &self.scratch].iter().any(|it| device(it.as_fd()) == Ok(here));
+        let ours = [&self.tree, &self.scratch]
+            .iter()
+            .any(|it| device(it.as_fd()) == Ok(here));
         if !ours {
             return Err(Errno::STALE).stage_at("finding a mount point", path);
         }
@@ -147,7 +151,12 @@ impl Root {
     }
 
     /// Gives a name in scratch space to the payload's user.
-    pub(super) fn give(&self, parent: BorrowedFd<'_>, name: &Path, path: &AbsPath) -> Result<(), Failure> {
+    pub(super) fn give(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &Path,
+        path: &AbsPath,
+    ) -> Result<(), Failure> {
         let (uid, gid) = self.ids;
         rustix::fs::chownat(
             parent,
@@ -208,7 +217,11 @@ impl Root {
 
     /// Nothing: a detached mount of an empty directory or file that nobody may read.
     pub(super) fn empty(&self, is_directory: bool) -> Result<OwnedFd, Failure> {
-        let source = if is_directory { &self.empty_directory } else { &self.empty_file };
+        let source = if is_directory {
+            &self.empty_directory
+        } else {
+            &self.empty_file
+        };
         clone_tree(source.as_fd(), &AbsPath::root())
     }
 
@@ -241,7 +254,9 @@ pub(crate) fn open_host(path: &AbsPath) -> Result<OwnedFd, Failure> {
 
 /// Whether the descriptor is of a directory.
 pub(super) fn is_directory(fd: BorrowedFd<'_>, path: &AbsPath) -> Result<bool, Failure> {
-    let mode = rustix::fs::fstat(fd).stage_at("looking at a path", path)?.st_mode;
+    let mode = rustix::fs::fstat(fd)
+        .stage_at("looking at a path", path)?
+        .st_mode;
     Ok(FileType::from_raw_mode(mode) == FileType::Directory)
 }
 

@@ -22,30 +22,145 @@ struct Case {
     ordinary: bool,
 }
 
-const REFUSED: &[&str] = &["Permission denied", "Operation not permitted", "Read-only file system"];
+const REFUSED: &[&str] = &[
+    "Permission denied",
+    "Operation not permitted",
+    "Read-only file system",
+];
 const ABSENT: &[&str] = &["No such file or directory"];
 const BUSY: &[&str] = &["Device or resource busy"];
 
 const CASES: [Case; 22] = [
-    case("a granted file is read", "cat $RO/file", "ro-text", &["ro-text"], &["ro-text"]),
-    case("a granted tree is written", "echo x > $WS/new && cat $WS/new", "x\n", &["x\n"], &["x\n"]),
-    case("an odd name is read", "cat $WS/odd*", "odd-text", &["odd-text"], &["odd-text"]),
-    case("an ungranted file is out of reach", "cat $OUT/file", "out-text", ABSENT, REFUSED),
-    case("an ungranted folder is out of reach", "ls $OUT", "file", ABSENT, REFUSED),
-    case("a read-only file is not written", "echo x >> $RO/file && echo did", "did", REFUSED, REFUSED),
-    case("a read-only folder takes no name", "touch $RO/new && echo did", "did", REFUSED, REFUSED),
-    case("a denied file is shut", "cat $WS/secret", "secret-text", REFUSED, &[]),
-    case("a denied folder is shut", "ls $WS/shut", "inner", REFUSED, &[]),
-    case("a denied folder stays shut", "chmod 700 $WS/shut && echo did", "did", REFUSED, &[]),
-    case("a denied file is not moved", "mv $WS/secret $WS/s && echo did", "did", BUSY, &[]),
-    case("a protected file is not written", "echo x >> $WS/sub/.git/config && echo did", "did", REFUSED, &["did"]),
-    case("a protected file is not moved", "mv $WS/sub/.git/config $WS/c && echo did", "did", BUSY, &["did"]),
-    case("a protected file's folder is not moved", "mv $WS/sub/.git $WS/g && echo did", "did", BUSY, &["did"]),
-    case("a protected file's ancestor is not moved", "mv $WS/sub $WS/s && echo did", "did", BUSY, &["did"]),
-    case("the host's temporary files are out of reach", "cat $MARKER", "marker-text", ABSENT, REFUSED),
-    case("temporary files can be made", "echo x > $TMPDIR/backends-x && rm $TMPDIR/backends-x && echo did", "did", &["did"], &["did"]),
-    case("the host's network is out of reach", "bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PORT && echo did'", "did",
-        &["Connection refused"], &["Permission denied", "Address family not supported", "Operation not permitted"]),
+    case(
+        "a granted file is read",
+        "cat $RO/file",
+        "ro-text",
+        &["ro-text"],
+        &["ro-text"],
+    ),
+    case(
+        "a granted tree is written",
+        "echo x > $WS/new && cat $WS/new",
+        "x\n",
+        &["x\n"],
+        &["x\n"],
+    ),
+    case(
+        "an odd name is read",
+        "cat $WS/odd*",
+        "odd-text",
+        &["odd-text"],
+        &["odd-text"],
+    ),
+    case(
+        "an ungranted file is out of reach",
+        "cat $OUT/file",
+        "out-text",
+        ABSENT,
+        REFUSED,
+    ),
+    case(
+        "an ungranted folder is out of reach",
+        "ls $OUT",
+        "file",
+        ABSENT,
+        REFUSED,
+    ),
+    case(
+        "a read-only file is not written",
+        "echo x >> $RO/file && echo did",
+        "did",
+        REFUSED,
+        REFUSED,
+    ),
+    case(
+        "a read-only folder takes no name",
+        "touch $RO/new && echo did",
+        "did",
+        REFUSED,
+        REFUSED,
+    ),
+    case(
+        "a denied file is shut",
+        "cat $WS/secret",
+        "secret-text",
+        REFUSED,
+        &[],
+    ),
+    case(
+        "a denied folder is shut",
+        "ls $WS/shut",
+        "inner",
+        REFUSED,
+        &[],
+    ),
+    case(
+        "a denied folder stays shut",
+        "chmod 700 $WS/shut && echo did",
+        "did",
+        REFUSED,
+        &[],
+    ),
+    case(
+        "a denied file is not moved",
+        "mv $WS/secret $WS/s && echo did",
+        "did",
+        BUSY,
+        &[],
+    ),
+    case(
+        "a protected file is not written",
+        "echo x >> $WS/sub/.git/config && echo did",
+        "did",
+        REFUSED,
+        &["did"],
+    ),
+    case(
+        "a protected file is not moved",
+        "mv $WS/sub/.git/config $WS/c && echo did",
+        "did",
+        BUSY,
+        &["did"],
+    ),
+    case(
+        "a protected file's folder is not moved",
+        "mv $WS/sub/.git $WS/g && echo did",
+        "did",
+        BUSY,
+        &["did"],
+    ),
+    case(
+        "a protected file's ancestor is not moved",
+        "mv $WS/sub $WS/s && echo did",
+        "did",
+        BUSY,
+        &["did"],
+    ),
+    case(
+        "the host's temporary files are out of reach",
+        "cat $MARKER",
+        "marker-text",
+        ABSENT,
+        REFUSED,
+    ),
+    case(
+        "temporary files can be made",
+        "echo x > $TMPDIR/backends-x && rm $TMPDIR/backends-x && echo did",
+        "did",
+        &["did"],
+        &["did"],
+    ),
+    case(
+        "the host's network is out of reach",
+        "bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PORT && echo did'",
+        "did",
+        &["Connection refused"],
+        &[
+            "Permission denied",
+            "Address family not supported",
+            "Operation not permitted",
+        ],
+    ),
     Case {
         name: "kernel settings are not written",
         script: "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness && echo did",
@@ -62,8 +177,20 @@ const CASES: [Case; 22] = [
         bare: &["0"],
         ordinary: false,
     },
-    case("no new privileges can be had", "grep NoNewPrivs: /proc/self/status", "0", &["1"], &["1"]),
-    case("the root takes no name", "mkdir $WS/../did && echo did", "did", REFUSED, REFUSED),
+    case(
+        "no new privileges can be had",
+        "grep NoNewPrivs: /proc/self/status",
+        "0",
+        &["1"],
+        &["1"],
+    ),
+    case(
+        "the root takes no name",
+        "mkdir $WS/../did && echo did",
+        "did",
+        REFUSED,
+        REFUSED,
+    ),
 ];
 
 const fn case(
@@ -92,10 +219,30 @@ pub(crate) fn run(suite: &mut Suite) {
                 attempt(suite, &title, case, backend.as_ref());
             }
         }
-        whole(suite, &format!("{name}: the environment is exact"), backend.as_ref(), environment);
-        whole(suite, &format!("{name}: no descriptor is inherited"), backend.as_ref(), descriptors);
-        whole(suite, &format!("{name}: the report says what holds"), backend.as_ref(), report);
-        whole(suite, &format!("{name}: it runs on a terminal of its own"), backend.as_ref(), terminal);
+        whole(
+            suite,
+            &format!("{name}: the environment is exact"),
+            backend.as_ref(),
+            environment,
+        );
+        whole(
+            suite,
+            &format!("{name}: no descriptor is inherited"),
+            backend.as_ref(),
+            descriptors,
+        );
+        whole(
+            suite,
+            &format!("{name}: the report says what holds"),
+            backend.as_ref(),
+            report,
+        );
+        whole(
+            suite,
+            &format!("{name}: it runs on a terminal of its own"),
+            backend.as_ref(),
+            terminal,
+        );
     }
 }
 
@@ -121,7 +268,10 @@ fn attempt(suite: &mut Suite, title: &str, case: &Case, backend: &dyn Backend) {
     let control = free::output(case.script, &free.variables());
     let superuser = rustix::process::getuid().is_root();
     if (superuser || case.ordinary) && !control.contains(case.free) {
-        suite.record(title, Err(format!("free it printed {control:?}, so it tests nothing")));
+        suite.record(
+            title,
+            Err(format!("free it printed {control:?}, so it tests nothing")),
+        );
         return;
     }
     let world = World::new();
@@ -132,7 +282,11 @@ fn attempt(suite: &mut Suite, title: &str, case: &Case, backend: &dyn Backend) {
     } else {
         world.guarded()
     };
-    let isolation = if is_bare { Isolation::Landlock } else { Isolation::Full };
+    let isolation = if is_bare {
+        Isolation::Landlock
+    } else {
+        Isolation::Full
+    };
     let confinement = world.confinement(filesystem, isolation);
     let result = match fixture::run(backend, &confinement, case.script) {
         Ok(ran) if expected.iter().any(|it| ran.text.contains(it)) => Ok(()),
@@ -152,11 +306,18 @@ fn environment(backend: &dyn Backend) -> Result<(), String> {
     let command = sandbox::SandboxedCommand::new("/usr/bin/env", [""; 0], confinement);
     let (_running, output) = fixture::start(backend, command).map_err(|it| fixture::chain(&it))?;
     let printed = fixture::drain(&output);
-    let mut names: Vec<&str> = printed.lines().filter_map(|it| Some(it.split_once('=')?.0)).collect();
+    let mut names: Vec<&str> = printed
+        .lines()
+        .filter_map(|it| Some(it.split_once('=')?.0))
+        .collect();
     names.sort_unstable();
     let mut expected: Vec<&str> = world.variables().iter().map(|it| it.0).collect();
     expected.sort_unstable();
-    if names == expected { Ok(()) } else { Err(printed) }
+    if names == expected {
+        Ok(())
+    } else {
+        Err(printed)
+    }
 }
 
 fn descriptors(backend: &dyn Backend) -> Result<(), String> {
@@ -172,11 +333,20 @@ fn descriptors(backend: &dyn Backend) -> Result<(), String> {
     let ran = fixture::run(backend, &plain(&world), script).map_err(|it| fixture::chain(&it))?;
     let count = ran.text.lines().filter(|it| it.contains(" -> ")).count();
     // Input, both outputs, and the folder that `ls` lists.
-    if count == 4 && !ran.text.contains("/out") { Ok(()) } else { Err(ran.text) }
+    if count == 4 && !ran.text.contains("/out") {
+        Ok(())
+    } else {
+        Err(ran.text)
+    }
 }
 
 /// Layers that hold whatever the back end.
-const ALWAYS: [Layer; 4] = [Layer::Landlock, Layer::Seccomp, Layer::Network, Layer::Capabilities];
+const ALWAYS: [Layer; 4] = [
+    Layer::Landlock,
+    Layer::Seccomp,
+    Layer::Network,
+    Layer::Capabilities,
+];
 
 fn report(backend: &dyn Backend) -> Result<(), String> {
     let world = World::new();
@@ -190,8 +360,16 @@ fn report(backend: &dyn Backend) -> Result<(), String> {
     let capabilities_hold = holds(Layer::Capabilities) || (is_bare && ordinary);
     let mut always = ALWAYS.iter().filter(|it| **it != Layer::Capabilities);
     let mounts = holds(Layer::Mounts) && holds(Layer::Processes) && holds(Layer::OtherNamespaces);
-    let lost = report.notes.iter().filter(|it| it.starts_with("lost: ")).count();
-    let fits = if is_bare { !mounts && lost > 4 } else { mounts && lost == 0 };
+    let lost = report
+        .notes
+        .iter()
+        .filter(|it| it.starts_with("lost: "))
+        .count();
+    let fits = if is_bare {
+        !mounts && lost > 4
+    } else {
+        mounts && lost == 0
+    };
     let named = report.backend == backend.name();
     if always.all(|it| holds(*it)) && capabilities_hold && fits && named {
         Ok(())
@@ -202,7 +380,10 @@ fn report(backend: &dyn Backend) -> Result<(), String> {
 
 fn terminal(backend: &dyn Backend) -> Result<(), String> {
     let world = World::new();
-    let words = ["-c", "test -t 0 && test -t 1 && : > /dev/tty && stty size && echo did"];
+    let words = [
+        "-c",
+        "test -t 0 && test -t 1 && : > /dev/tty && stty size && echo did",
+    ];
     let command = sandbox::SandboxedCommand::new("/bin/sh", words, plain(&world));
     let mut running = command
         .spawn(backend, sandbox::Host::default(), sandbox::Stdio::Terminal)
@@ -215,5 +396,9 @@ fn terminal(backend: &dyn Backend) -> Result<(), String> {
         text.extend(block.iter().take(length));
     }
     let text = String::from_utf8_lossy(&text).into_owned();
-    if text.contains("did") { Ok(()) } else { Err(text) }
+    if text.contains("did") {
+        Ok(())
+    } else {
+        Err(text)
+    }
 }

@@ -107,7 +107,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("world-").tempdir_in("/var/tmp").unwrap();
+        let folder = tempfile::Builder::new()
+            .prefix("world-")
+            .tempdir_in("/var/tmp")
+            .unwrap();
         let root = folder.path();
         for name in ["ws/sub/.git", "ws/shut", "ro", "out"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
@@ -123,7 +126,10 @@ impl World {
             std::fs::write(root.join(name), text).unwrap();
         }
         std::fs::write(root.join("ws").join(odd_name()), "odd-text").unwrap();
-        let marker = tempfile::Builder::new().prefix("marker-").tempfile_in("/tmp").unwrap();
+        let marker = tempfile::Builder::new()
+            .prefix("marker-")
+            .tempfile_in("/tmp")
+            .unwrap();
         std::fs::write(marker.path(), "marker-text").unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         Self {
@@ -147,7 +153,10 @@ impl World {
             ("RO", text(&self.at("ro"))),
             ("OUT", text(&self.at("out"))),
             ("MARKER", text(self.marker.path())),
-            ("PORT", self.listener.local_addr().unwrap().port().to_string()),
+            (
+                "PORT",
+                self.listener.local_addr().unwrap().port().to_string(),
+            ),
             ("TMPDIR", "/tmp".to_owned()),
         ]
     }
@@ -172,7 +181,9 @@ impl World {
                     path: path(name),
                     target: target.into_os_string(),
                 }),
-                Err(_) if Path::new(name).is_dir() => filesystem.grants.push(grant(name, Access::Read)),
+                Err(_) if Path::new(name).is_dir() => {
+                    filesystem.grants.push(grant(name, Access::Read))
+                }
                 Err(_) => (),
             }
         }
@@ -210,7 +221,9 @@ impl World {
                 open_files: Some(256),
                 wall_time: None,
             })
-            .environment(Environment::new(variables.map(|(name, value)| (name.into(), value.into()))))
+            .environment(Environment::new(
+                variables.map(|(name, value)| (name.into(), value.into())),
+            ))
             .require(Requirement {
                 isolation,
                 landlock_abi: 1,

@@ -11,7 +11,11 @@ pub(crate) fn output(script: &str, variables: &[(&str, String)]) -> String {
         .arg("-c")
         .arg(format!("exec 2>&1; {script}"))
         .env_clear()
-        .envs(variables.iter().map(|(name, value)| (*name, value.as_str())))
+        .envs(
+            variables
+                .iter()
+                .map(|(name, value)| (*name, value.as_str())),
+        )
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -20,7 +24,10 @@ pub(crate) fn output(script: &str, variables: &[(&str, String)]) -> String {
 
 /// A copy of this binary that every user can run.
 pub(crate) fn readable_copy() -> TempDir {
-    let folder = tempfile::Builder::new().prefix("backends-").tempdir_in("/tmp").unwrap();
+    let folder = tempfile::Builder::new()
+        .prefix("backends-")
+        .tempdir_in("/tmp")
+        .unwrap();
     let copy = folder.path().join("backends");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     for path in [folder.path(), &copy] {

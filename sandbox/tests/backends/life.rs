@@ -15,12 +15,42 @@ pub(crate) fn run(suite: &mut Suite) {
     for backend in fixture::backends(suite) {
         let name = backend.name();
         let backend = backend.as_ref();
-        whole(suite, &format!("{name}: exit status and signal come back"), backend, ends);
-        whole(suite, &format!("{name}: a missing program is told apart"), backend, missing);
-        whole(suite, &format!("{name}: a signal is passed on"), backend, signal);
-        whole(suite, &format!("{name}: a daemon ends with the command"), backend, daemon);
-        whole(suite, &format!("{name}: a kill ends everything"), backend, kill);
-        whole(suite, &format!("{name}: nothing survives the supervisor"), backend, orphan);
+        whole(
+            suite,
+            &format!("{name}: exit status and signal come back"),
+            backend,
+            ends,
+        );
+        whole(
+            suite,
+            &format!("{name}: a missing program is told apart"),
+            backend,
+            missing,
+        );
+        whole(
+            suite,
+            &format!("{name}: a signal is passed on"),
+            backend,
+            signal,
+        );
+        whole(
+            suite,
+            &format!("{name}: a daemon ends with the command"),
+            backend,
+            daemon,
+        );
+        whole(
+            suite,
+            &format!("{name}: a kill ends everything"),
+            backend,
+            kill,
+        );
+        whole(
+            suite,
+            &format!("{name}: nothing survives the supervisor"),
+            backend,
+            orphan,
+        );
     }
 }
 
@@ -32,7 +62,8 @@ fn ends(backend: &dyn Backend) -> Result<(), String> {
         ("kill -TERM $$", End::Signaled(15)),
         ("kill -KILL $$", End::Signaled(9)),
     ] {
-        let ran = fixture::run(backend, &plain(&world), script).map_err(|it| fixture::chain(&it))?;
+        let ran =
+            fixture::run(backend, &plain(&world), script).map_err(|it| fixture::chain(&it))?;
         if ran.end != expected {
             return Err(format!("{script}: {ran:?}"));
         }
@@ -44,7 +75,9 @@ fn missing(backend: &dyn Backend) -> Result<(), String> {
     let world = World::new();
     let command = SandboxedCommand::new("/usr/bin/not-there", [""; 0], plain(&world));
     match fixture::start(backend, command) {
-        Err(sandbox::SandboxError::Exec { source, .. }) if source.raw_os_error() == Some(2) => Ok(()),
+        Err(sandbox::SandboxError::Exec { source, .. }) if source.raw_os_error() == Some(2) => {
+            Ok(())
+        }
         other => Err(format!("{other:?}")),
     }
 }
@@ -53,7 +86,8 @@ fn signal(backend: &dyn Backend) -> Result<(), String> {
     let world = World::new();
     let script = "trap 'echo got; exit 3' USR1; echo ready; while :; do sleep 0.02; done";
     let command = SandboxedCommand::new("/bin/sh", ["-c", script], plain(&world));
-    let (mut running, output) = fixture::start(backend, command).map_err(|it| fixture::chain(&it))?;
+    let (mut running, output) =
+        fixture::start(backend, command).map_err(|it| fixture::chain(&it))?;
     let mut lines = BufReader::new(std::fs::File::from(output)).lines();
     if lines.next().and_then(Result::ok).as_deref() != Some("ready") {
         return Err("it did not start".to_owned());
@@ -76,7 +110,9 @@ fn marker() -> String {
 
 /// Starts what tries to outlive its parent: another session, twice forked.
 fn daemon_script(marker: &str) -> String {
-    format!("setsid sh -c 'sleep {marker} & sleep {marker} & wait' >/dev/null 2>&1 & sleep 0.1; echo started")
+    format!(
+        "setsid sh -c 'sleep {marker} & sleep {marker} & wait' >/dev/null 2>&1 & sleep 0.1; echo started"
+    )
 }
 
 fn daemon(backend: &dyn Backend) -> Result<(), String> {
@@ -106,7 +142,8 @@ fn kill(backend: &dyn Backend) -> Result<(), String> {
     let marker = marker();
     let script = format!("{}; sleep {marker}", daemon_script(&marker));
     let command = SandboxedCommand::new("/bin/sh", ["-c", &script], plain(&world));
-    let (mut running, output) = fixture::start(backend, command).map_err(|it| fixture::chain(&it))?;
+    let (mut running, output) =
+        fixture::start(backend, command).map_err(|it| fixture::chain(&it))?;
     let mut lines = BufReader::new(std::fs::File::from(output)).lines();
     lines.next();
     if free::processes_with(&marker).is_empty() {
@@ -130,7 +167,9 @@ fn gone(marker: &str, supervisor: rustix::process::Pid, patience: Duration) -> R
             return Ok(());
         }
         if Instant::now() >= deadline {
-            return Err(format!("left: processes {processes:?}, folders {folders:?}"));
+            return Err(format!(
+                "left: processes {processes:?}, folders {folders:?}"
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -145,7 +184,9 @@ fn orphan(backend: &dyn Backend) -> Result<(), String> {
         .unwrap();
     let pid = rustix::process::Pid::from_child(&supervisor);
     let mut said = String::new();
-    BufReader::new(supervisor.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    BufReader::new(supervisor.stdout.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
     let started = free::processes_with(&format!("sleep\0{marker}")).len();
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
@@ -171,7 +212,9 @@ pub(crate) fn supervise(words: &[OsString]) -> ExitCode {
     let command = SandboxedCommand::new("/bin/sh", ["-c", &script], plain(&world));
     let (_running, output) = fixture::start(backend.as_ref(), command).unwrap();
     let mut line = String::new();
-    BufReader::new(std::fs::File::from(output)).read_line(&mut line).unwrap();
+    BufReader::new(std::fs::File::from(output))
+        .read_line(&mut line)
+        .unwrap();
     // Not in the way of the check for leftovers, since nobody is there to remove it.
     drop(world);
     print!("{line}");

@@ -52,14 +52,25 @@ fn main() -> ExitCode {
     if rustix::process::getuid().is_root() {
         passed &= again_as_an_ordinary_user(&words);
     }
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Runs the whole suite as another user, from a copy that this user can read.
 fn again_as_an_ordinary_user(words: &[OsString]) -> bool {
     let folder = free::readable_copy();
     let status = std::process::Command::new("setpriv")
-        .args(["--reuid", ORDINARY, "--regid", ORDINARY, "--clear-groups", "--"])
+        .args([
+            "--reuid",
+            ORDINARY,
+            "--regid",
+            ORDINARY,
+            "--clear-groups",
+            "--",
+        ])
         .arg(folder.path().join("backends"))
         .arg("__ordinary")
         .args(words)

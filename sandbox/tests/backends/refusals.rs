@@ -11,8 +11,14 @@ pub(crate) fn run(suite: &mut Suite) {
     let tests: [(&str, fn() -> Result<(), String>); 5] = [
         ("landlock: full isolation is refused", full),
         ("landlock: a deny inside a grant is refused", deny),
-        ("landlock: a read-only grant inside a writable one is refused", carve_out),
-        ("landlock: a private folder inside a grant is refused", private),
+        (
+            "landlock: a read-only grant inside a writable one is refused",
+            carve_out,
+        ),
+        (
+            "landlock: a private folder inside a grant is refused",
+            private,
+        ),
         ("bwrap: one that is not there is refused", no_bwrap),
     ];
     for (title, test) in tests {
@@ -60,31 +66,55 @@ fn refused(
 
 fn full() -> Result<(), String> {
     let world = World::new();
-    refused(&Landlock, &world.confinement(world.filesystem(), Isolation::Full), "namespaces")
+    refused(
+        &Landlock,
+        &world.confinement(world.filesystem(), Isolation::Full),
+        "namespaces",
+    )
 }
 
 fn deny() -> Result<(), String> {
     let world = World::new();
-    refused(&Landlock, &world.confinement(world.guarded(), Isolation::Landlock), "ws/secret")
+    refused(
+        &Landlock,
+        &world.confinement(world.guarded(), Isolation::Landlock),
+        "ws/secret",
+    )
 }
 
 fn carve_out() -> Result<(), String> {
     let world = World::new();
     let mut filesystem = world.filesystem();
-    filesystem.grants.push(grant(world.at("ws/shut"), Access::Read));
-    refused(&Landlock, &world.confinement(filesystem, Isolation::Landlock), "ws/shut")
+    filesystem
+        .grants
+        .push(grant(world.at("ws/shut"), Access::Read));
+    refused(
+        &Landlock,
+        &world.confinement(filesystem, Isolation::Landlock),
+        "ws/shut",
+    )
 }
 
 fn private() -> Result<(), String> {
     let world = World::new();
     let mut filesystem = world.filesystem();
     filesystem.private.push(path(world.at("ws/shut")));
-    refused(&Landlock, &world.confinement(filesystem, Isolation::Landlock), "ws/shut")
+    refused(
+        &Landlock,
+        &world.confinement(filesystem, Isolation::Landlock),
+        "ws/shut",
+    )
 }
 
 fn no_bwrap() -> Result<(), String> {
     match Bwrap::at(&path("/nowhere/bwrap"), fixture::stage()) {
-        Err(error) if error.help().is_some_and(|it| it.contains("install bubblewrap")) => Ok(()),
+        Err(error)
+            if error
+                .help()
+                .is_some_and(|it| it.contains("install bubblewrap")) =>
+        {
+            Ok(())
+        }
         other => Err(format!("{other:?}")),
     }
 }
@@ -94,7 +124,11 @@ fn link(bwrap: &Bwrap) -> Result<(), String> {
     std::os::unix::fs::symlink("file", world.at("ws/link")).unwrap();
     let mut filesystem = world.filesystem();
     filesystem.protected.push(path(world.at("ws/link")));
-    refused(bwrap, &world.confinement(filesystem, Isolation::Full), "ws/link")
+    refused(
+        bwrap,
+        &world.confinement(filesystem, Isolation::Full),
+        "ws/link",
+    )
 }
 
 fn staging(bwrap: &Bwrap) -> Result<(), String> {
@@ -104,7 +138,11 @@ fn staging(bwrap: &Bwrap) -> Result<(), String> {
         root: path(world.at("ws")),
         stage: path(world.at("out")),
     });
-    refused(bwrap, &world.confinement(filesystem, Isolation::Full), "staged writes")
+    refused(
+        bwrap,
+        &world.confinement(filesystem, Isolation::Full),
+        "staged writes",
+    )
 }
 
 fn inside_grant(bwrap: &Bwrap) -> Result<(), String> {
@@ -112,7 +150,11 @@ fn inside_grant(bwrap: &Bwrap) -> Result<(), String> {
     let mut filesystem = world.filesystem();
     filesystem.grants.retain(|it| !it.path.starts_with("/usr"));
     filesystem.grants.push(grant("/usr", Access::Write));
-    refused(bwrap, &world.confinement(filesystem, Isolation::Full), "granted for writing")
+    refused(
+        bwrap,
+        &world.confinement(filesystem, Isolation::Full),
+        "granted for writing",
+    )
 }
 
 /// A world with `count` denied files in its workspace.
@@ -129,7 +171,11 @@ fn with_denies(count: u32) -> (World, sandbox::Filesystem) {
 
 fn too_many(bwrap: &Bwrap) -> Result<(), String> {
     let (world, filesystem) = with_denies(3_100);
-    refused(bwrap, &world.confinement(filesystem, Isolation::Full), "native back end")
+    refused(
+        bwrap,
+        &world.confinement(filesystem, Isolation::Full),
+        "native back end",
+    )
 }
 
 fn many(backend: &dyn Backend) -> Result<(), String> {
