@@ -57,6 +57,8 @@ fn start(
     shed_descriptors(channel, idmap.as_ref())?;
     let children =
         sys::process::block_all_and_watch_children().stage("watching for ended children")?;
+    // Remembered from here on: the filter and the closed /proc/self/auxv hide it later.
+    let _ = rustix::param::page_size();
     // Without a root of its own nothing below /dev/pts may be opened once it is confined.
     let terminal = match fence {
         Fence::Bare => serve::open_terminal().ok(),

@@ -76,6 +76,13 @@ impl Arguments {
         };
         arguments.namespaces(order);
         let filesystem = &order.confinement.filesystem;
+        if order.scratch.is_some() {
+            arguments.notes.push(format!(
+                "bubblewrap takes a time that grows with the square of the mounts, and here are \
+                 {} denies; the native back end does not",
+                filesystem.masks.len()
+            ));
+        }
         for link in &filesystem.links {
             arguments.add([OsStr::new("--symlink"), &link.target, link.path.as_os_str()]);
         }

@@ -285,7 +285,8 @@ pub(crate) fn tmpfs(size: &str, inodes: &str, mode: &str) -> Result<OwnedFd, Err
     filesystem("tmpfs", &options, MountAttrFlags::empty())
 }
 
-/// A detached file system of `kind` with `options`; never with set-uid or devices.
+/// A detached file system of `kind` with `options`; never with set-uid, and with no
+/// device but terminals.
 pub(crate) fn filesystem(
     kind: &str,
     options: &[(&str, &str)],
@@ -300,6 +301,12 @@ pub(crate) fn filesystem(
         }
     }
     rustix::mount::fsconfig_create(&context)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | extra;
+    // A terminal is a device, and devpts holds no other.
+    let nodev = if kind == "devpts" {
+        MountAttrFlags::empty()
+    } else {
+        MountAttrFlags::MOUNT_ATTR_NODEV
+    };
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | nodev | extra;
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
