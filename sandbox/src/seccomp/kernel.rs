@@ -163,6 +163,8 @@ pub(super) const PR_SET_MM: u32 = 35;
 pub(super) const PR_SCHED_CORE: u32 = 62;
 /// The newest option that was judged: `PR_FUTEX_HASH`, of Linux 6.16.
 pub(super) const PR_NEWEST: u32 = 78;
+/// Copies the process's own auxiliary vector to it.
+pub(super) const PR_GET_AUXV: u32 = 0x4155_5856;
 pub(super) const PR_SET_VMA: u32 = 0x5356_4d41;
 pub(super) const PR_SET_PTRACER: u32 = 0x5961_6d61;
 

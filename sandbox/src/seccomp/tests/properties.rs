@@ -209,6 +209,7 @@ fn each_rule_answers_the_errno_that_its_callers_know() {
         ("personality", &[8], DENIED),
         ("prctl", &[low(libc::PR_SET_NAME)], Verdict::Allow),
         ("prctl", &[low(libc::PR_SET_NO_NEW_PRIVS)], Verdict::Allow),
+        ("prctl", &[0x4155_5856], Verdict::Allow),
         ("prctl", &[low(libc::PR_SET_VMA)], Verdict::Allow),
         ("prctl", &[low(libc::PR_SET_MM)], DENIED),
         (
