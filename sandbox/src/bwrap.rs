@@ -97,6 +97,45 @@ impl Bwrap {
     }
 }
 
+/// A program that is not there: when bubblewrap comes to say so, it built all the rest.
+const NOTHING_THERE: &str = "/.stockade-trial";
+
+impl Bwrap {
+    /// Has it build an empty sandbox, to find out whether it can here.
+    pub(crate) fn trial(&self, within: Duration) -> Result<(), String> {
+        let user = if self.found.set_uid {
+            "--unshare-user-try"
+        } else {
+            "--unshare-user"
+        };
+        let words = [
+            user,
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup",
+            "--unshare-net",
+            "--die-with-parent",
+            "--tmpfs",
+            "/",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--",
+            NOTHING_THERE,
+        ];
+        let answer = host_program::ask(self.found.program.as_os_str(), &words, within)
+            .map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&answer.text).trim().to_owned();
+        if text.contains("execvp") && text.contains(NOTHING_THERE) {
+            Ok(())
+        } else {
+            Err(text)
+        }
+    }
+}
+
 impl Backend for Bwrap {
     fn name(&self) -> &'static str {
         NAME

@@ -84,6 +84,11 @@ pub(crate) fn clone_init(
     }
 }
 
+/// All that a sandbox of an ordinary caller without network is cloned into.
+pub(crate) fn every_namespace() -> u64 {
+    namespaces(Identity::Own { uid: 0, gid: 0 }, Network::Off)
+}
+
 /// The namespaces of a sandbox, namespaces(7).
 fn namespaces(identity: Identity, network: Network) -> u64 {
     let mut flags = libc::CLONE_NEWNS
@@ -180,7 +185,7 @@ fn superuser(
 }
 
 /// A user namespace that maps `owner` on disk to the reserved user, mount_setattr(2).
-fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
+pub(crate) fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
     let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let flags = u64::try_from(libc::CLONE_NEWUSER).unwrap_or_default();
     match sys::process::clone3(flags)? {
