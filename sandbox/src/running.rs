@@ -15,7 +15,7 @@ use crate::error::SandboxError;
 use crate::limits::{LimitKind, LimitStatus};
 use crate::message::{End, Notice, Request, Start, Usage};
 use crate::reaper::Reaper;
-use crate::report::EnforcementReport;
+use crate::report::{EnforcementReport, Layer, LayerStatus};
 
 /// A sandbox that is built, confined and empty.
 #[derive(Debug)]
@@ -57,6 +57,18 @@ pub(crate) struct Tree {
     pub(crate) reaped: bool,
     /// What init said while it was asked for something else.
     pub(crate) pending: RefCell<VecDeque<Pending>>,
+    pub(crate) ending: Ending,
+}
+
+/// How everything inside is killed at once.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The process that is waited for is the first one inside: its end is the end of all.
+    Direct,
+    /// This is the first one inside; the process that is waited for follows it.
+    First(OwnedFd),
+    /// A word tells the process that is waited for to end all that is below it.
+    Warden(OwnedFd),
 }
 
 /// A notice that waits to be read.
@@ -100,8 +112,18 @@ impl Tree {
 
     /// Kills everything inside.
     fn kill(&self) {
-        // ESRCH: it is gone already.
-        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        // ESRCH and EPIPE: it is gone already.
+        match &self.ending {
+            Ending::Direct => {
+                let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+            }
+            Ending::First(first) => {
+                let _ = rustix::process::pidfd_send_signal(first, Signal::KILL);
+            }
+            Ending::Warden(lifeline) => {
+                let _ = crate::bare::tell(lifeline);
+            }
+        }
     }
 
     /// Waits until nothing inside is left, and says how init ended.
@@ -146,6 +168,11 @@ impl Prepared {
     /// What the kernel enforces for whatever will run here.
     pub fn report(&self) -> &EnforcementReport {
         &self.report
+    }
+
+    /// Adds what a reader of the report should know.
+    pub(crate) fn note(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.report.notes.extend(notes);
     }
 
     /// Starts the one command of this sandbox.
@@ -302,4 +329,9 @@ impl Running {
         let mut watched = [PollFd::new(&self.tree.pidfd, PollFlags::IN)];
         rustix::event::poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
+}
+
+/// The status of a layer that a back end does not have.
+pub(crate) fn absent(layer: Layer, why: &str) -> (Layer, LayerStatus) {
+    (layer, LayerStatus::Absent(why.to_owned()))
 }

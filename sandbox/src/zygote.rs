@@ -153,6 +153,7 @@ impl Zygote {
                     reaper: None,
                     reaped: false,
                     pending: std::cell::RefCell::default(),
+                    ending: crate::running::Ending::Direct,
                 };
                 Ok(Ordered { tree, limits })
             }
