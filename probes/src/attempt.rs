@@ -114,13 +114,15 @@ pub(crate) fn create(stage: &Stage, path: &Path) -> Attempt {
 }
 
 /// Whether this process is in the host's namespace of `kind` (`net`, `pid`, …), as the stage
-/// recorded it. Unreadable counts as the host's: then the probe's other evidence decides.
+/// recorded it; nothing where that cannot be read.
+pub(crate) fn host_namespace(stage: &Stage, kind: &str) -> Option<bool> {
+    let here = fs::metadata(format!("/proc/self/ns/{kind}")).ok()?.ino();
+    Some(here == *stage.namespaces.get(kind)?)
+}
+
+/// The same, where doubt counts as the host's: a false alarm is better than a false pass.
 pub(crate) fn in_host_namespace(stage: &Stage, kind: &str) -> bool {
-    let here = fs::metadata(format!("/proc/self/ns/{kind}")).map(|it| it.ino());
-    match (here, stage.namespaces.get(kind)) {
-        (Ok(here), Some(host)) => here == *host,
-        _ => true,
-    }
+    host_namespace(stage, kind).unwrap_or(true)
 }
 
 /// The victim's pid, if it can be the victim: inside a PID namespace the number may be ours.
@@ -261,5 +263,53 @@ impl Drop for Planted {
         };
         // Undoing is best effort: `verify` reports what it could not undo.
         removed.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_probe_changed_or_planted_is_gone_afterwards_unless_it_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, planted) = (folder.path().join("file"), folder.path().join("planted"));
+        fs::write(&file, "before").unwrap();
+        let before = fs::metadata(&file).unwrap();
+        let stage = Stage::example(folder.path());
+
+        append(&file).unwrap();
+        create(&stage, &planted).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"before");
+        assert_eq!(modified(&fs::metadata(&file).unwrap()), modified(&before));
+        assert!(!planted.exists());
+
+        create(
+            &Stage {
+                keep: true,
+                ..stage
+            },
+            &planted,
+        )
+        .unwrap();
+        assert!(planted.exists(), "kept for the host to judge");
+    }
+
+    #[test]
+    fn a_mask_is_a_refusal_and_so_is_an_errno() {
+        let folder = tempfile::tempdir().unwrap();
+        let mask = folder.path().join("mask");
+        fs::write(&mask, "").unwrap();
+        let is_refused = |attempt: Attempt, errno: &str| match attempt {
+            Err(Stop::Refused(name, _)) => name == errno,
+            _ => false,
+        };
+        assert!(is_refused(read_canary(&mask, "canary-x"), "ENOENT"));
+        assert!(is_refused(
+            read_canary(&folder.path().join("none"), "canary-x"),
+            "ENOENT"
+        ));
+        fs::write(&mask, "TOKEN=canary-x").unwrap();
+        read_canary(&mask, "canary-x").unwrap();
     }
 }

@@ -22,6 +22,8 @@ usage:
       Outside, first: builds victims and canaries below DIR, writes FILE and
       DIR/workspace/.stage.json, prints `ready`, serves until stdin closes, and
       then removes everything. Answers the lines `received?` and `verdict?`.
+      Give it the ceilings of the profile under test (processes, memory,
+      file_size, open_files, tmp_size): the probes go a quarter beyond.
   stockade-probe caller --stage FILE -- COMMAND [ARGUMENT]...
       Outside: runs COMMAND as a careless caller would, with descriptors 8 and 9
       leaked, canaries in the environment and a terminal as standard input.

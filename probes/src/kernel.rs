@@ -73,22 +73,22 @@ fn user_namespace(_: &Stage) -> Attempt {
     worked("created")
 }
 
-fn ended(fork: Fork) -> Attempt {
+fn ended(fork: &Fork) -> Attempt {
     match fork {
         Fork::Child => exit_now(0),
         Fork::Parent(pid) => {
-            child_answer(pid)?;
+            child_answer(*pid)?;
             worked("created")
         }
     }
 }
 
 fn clone_namespace(_: &Stage) -> Attempt {
-    ended(surface::clone_into(libc::CLONE_NEWUSER)?)
+    ended(&surface::clone_into(libc::CLONE_NEWUSER)?)
 }
 
 fn clone3_namespace(_: &Stage) -> Attempt {
-    ended(surface::clone3_into(libc::CLONE_NEWUSER)?)
+    ended(&surface::clone3_into(libc::CLONE_NEWUSER)?)
 }
 
 fn mount_namespace(_: &Stage) -> Attempt {

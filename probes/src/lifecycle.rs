@@ -92,6 +92,8 @@ fn stubborn_tree(stage: &Stage) -> Attempt {
 
 /// A stopped process takes no polite signal; one that is woken later writes its flag.
 fn stopped_child(stage: &Stage) -> Attempt {
+    // The kernel hangs up on a stopped group whose parent ends; the child inherits this.
+    terminal::ignore_polite_signals();
     let Fork::Parent(sleeper) = fork()? else {
         survive(stage, "lf03", false)
     };

@@ -100,6 +100,9 @@ fn remount_direct(stage: &Stage) -> Attempt {
     let answer = mount_remount(&target, MountFlags::BIND, "");
     if is_free {
         unmount(&target, UnmountFlags::DETACH)?;
+    } else if answer.is_ok() {
+        // A writable root would help the probes that come later.
+        mount_remount(&target, MountFlags::BIND | MountFlags::RDONLY, "")?;
     }
     answer?;
     worked("writable again")
@@ -156,19 +159,22 @@ fn set_attribute(stage: &Stage) -> Attempt {
     if in_host_namespace(stage, "mnt") {
         let at = stage.workspace.join("src");
         mount_bind(&at, &at)?;
-        let answer = c_path(&at).and_then(|it| Ok(sys::files::make_mount_writable(&it)?));
+        let answer = c_path(&at).and_then(|it| Ok(sys::files::set_mount_writable(&it, true)?));
         unmount(&at, UnmountFlags::DETACH)?;
         answer?;
         return worked("attribute of a stand-in cleared");
     }
-    sys::files::make_mount_writable(c"/")?;
+    sys::files::set_mount_writable(c"/", true)?;
+    // A writable root would help the probes that come later.
+    sys::files::set_mount_writable(c"/", false)?;
     worked("attribute of the root cleared")
 }
 
-/// Both directories are the stage's and no mount points, so the call can never succeed; it
-/// works if the kernel gets as far as to say so.
+/// The new root is a plain directory and no mount point, so the call can never succeed (a moved
+/// root would spoil every later probe); it works if the kernel gets as far as to say so.
 fn pivot(stage: &Stage) -> Attempt {
-    match rustix::process::pivot_root(&stage.workspace, stage.workspace.join("src")) {
+    let root = stage.workspace.join("src");
+    match rustix::process::pivot_root(&root, &root) {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::BUSY) => {
             worked("permitted, and asked for a mount point")
         }

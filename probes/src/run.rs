@@ -106,3 +106,60 @@ fn died(probe: &Probe, status: Option<WaitStatus>) -> Report {
 fn failure(probe: &Probe, detail: &str) -> Report {
     Report::new(probe.id, Outcome::Error(detail.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::attempt::{Attempt, pause, worked};
+    use crate::probe::{Class, Word};
+
+    fn answer(attempt: fn(&Stage) -> Attempt) -> Report {
+        let probe = Probe::held("xx", Class::Files, "Is tried by a test.", attempt);
+        run(
+            &probe,
+            &Stage::example(Path::new("/nonexistent")),
+            Duration::from_millis(400),
+        )
+    }
+
+    fn end_by(signal: Signal) -> Attempt {
+        kill_process(rustix::process::getpid(), signal)?;
+        pause(10_000);
+        worked("survived the signal")
+    }
+
+    #[test]
+    fn a_probe_that_hangs_is_killed_in_time_and_proves_nothing() {
+        let start = Instant::now();
+        let report = answer(|_| {
+            pause(60_000);
+            worked("late")
+        });
+        assert_eq!(report.outcome, Word::Error);
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_filters_signal_is_a_refusal_and_a_crash_is_not() {
+        let filtered = answer(|_| end_by(Signal::SYS));
+        assert_eq!(
+            (filtered.outcome, filtered.errno.as_str()),
+            (Word::Refused, "SIGSYS")
+        );
+        assert_eq!(answer(|_| end_by(Signal::SEGV)).outcome, Word::Error);
+    }
+
+    #[test]
+    fn an_answer_comes_through_although_a_daemon_holds_the_pipe() {
+        let report = answer(|_| {
+            if let Fork::Child = fork()? {
+                pause(3_000);
+                exit_now(0)
+            }
+            worked("left one behind")
+        });
+        assert_eq!(report.outcome, Word::Worked);
+    }
+}

@@ -14,7 +14,7 @@ use rustix::net::{
     SendFlags, SocketAddrUnix, SocketType, recvmsg, sendmsg_addr, socket,
 };
 
-use crate::attempt::{Attempt, contains, failed, in_host_namespace, refused, worked};
+use crate::attempt::{Attempt, contains, failed, host_namespace, refused, worked};
 use crate::probe::{Class::Sockets, Probe};
 use crate::stage::Stage;
 use crate::sys::{ipc, ring::Ring};
@@ -162,7 +162,9 @@ fn new_queue(stage: &Stage) -> Attempt {
 }
 
 fn left(stage: &Stage) -> Attempt {
-    if in_host_namespace(stage, "ipc") {
+    // Where `/proc` does not tell, reaching the stage's queue does.
+    let reaches_host = || posix_queue(stage).is_ok();
+    if host_namespace(stage, "ipc").unwrap_or_else(reaches_host) {
         worked("made on the host")
     } else {
         refused("ENOENT", "in a namespace of its own")

@@ -238,8 +238,68 @@ impl Stage {
 }
 
 #[cfg(test)]
+impl Stage {
+    /// A stage with nothing on it, for tests of what only needs one passed.
+    pub(crate) fn example(root: &Path) -> Self {
+        Self {
+            nonce: "nonce".to_owned(),
+            canary: "canary-nonce".to_owned(),
+            root: root.to_owned(),
+            workspace: root.join("workspace"),
+            home: root.join("home"),
+            outside: root.join("outside"),
+            tcp_port: 1,
+            tcp6_port: None,
+            host_address: None,
+            tcp_any_port: 1,
+            udp_port: 1,
+            dns_port: 1,
+            unix_stream: root.join("none"),
+            unix_dgram: root.join("none"),
+            tmp_stream: root.join("none"),
+            tmp_dgram: root.join("none"),
+            run_stream: None,
+            abstract_stream: "none".to_owned(),
+            abstract_dgram: "none".to_owned(),
+            victim_pid: 0,
+            victim_address: 0,
+            victim_fd: 0,
+            shm_key: 0,
+            mq_name: "none".to_owned(),
+            key_name: String::new(),
+            tmp_file: root.join("none"),
+            shm_file: root.join("none"),
+            tmp_identity: (0, 0),
+            shm_identity: (0, 0),
+            pts: None,
+            namespaces: BTreeMap::new(),
+            interfaces: Vec::new(),
+            hostname: String::new(),
+            core_pattern: String::new(),
+            limits: Limits::HARMLESS,
+            keep: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stage_file_reads_back_and_one_of_another_kind_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stage.json");
+        let stage = Stage::example(folder.path());
+        fs::write(&path, serde_json::to_vec(&stage).unwrap()).unwrap();
+        assert_eq!(Stage::read(&path).unwrap(), stage);
+        fs::write(&path, "{}").unwrap();
+        let error = Stage::read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("stage.json") && error.contains("stockade-probe stage"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn limits_are_set_by_name_and_anything_else_is_an_error_that_names_it() {

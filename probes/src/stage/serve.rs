@@ -21,6 +21,7 @@ use super::channels::{Channel, Leftovers, Wish};
 use super::victim::Victim;
 use super::{INSIDE, Limits, Stage, StageError, snapshot, verify, victim};
 use crate::sys::ipc;
+use crate::sys::terminal::ignore_polite_signals;
 
 /// A stage that is up. Dropping it clears everything away.
 struct Live {
@@ -42,6 +43,9 @@ impl Drop for Live {
 /// `ready`, and serves until standard input closes. The line `received?` is answered by a
 /// JSON list of what arrived so far, `verdict?` by the same object as `verify` prints.
 pub(crate) fn run(root: &Path, out: &Path, limits: Limits) -> Result<(), StageError> {
+    // Whoever interrupts the run from a terminal interrupts the stage as well, which must
+    // still clear everything away: it ends by its standard input alone.
+    ignore_polite_signals();
     let mut live = set(root, limits)?;
     let text = serde_json::to_vec(&live.stage).map_err(|source| StageError::Format {
         path: out.to_owned(),
@@ -119,7 +123,7 @@ fn set(root: &Path, limits: Limits) -> Result<Live, StageError> {
         stage,
         channels: listeners.channels,
         victim,
-        leftovers: leftovers,
+        leftovers,
     })
 }
 

@@ -14,11 +14,16 @@ pub(crate) fn fchmodat2(path: &CStr, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Clears the read-only attribute of the mount at `path`, `mount_setattr(2)`.
-pub(crate) fn make_mount_writable(path: &CStr) -> io::Result<()> {
+/// Clears or sets the read-only attribute of the mount at `path`, `mount_setattr(2)`.
+pub(crate) fn set_mount_writable(path: &CStr, writable: bool) -> io::Result<()> {
     const MOUNT_ATTR_RDONLY: u64 = 1;
     // `struct mount_attr`: attr_set, attr_clr, propagation, userns_fd.
-    let attributes: [u64; 4] = [0, MOUNT_ATTR_RDONLY, 0, 0];
+    let (set, clear) = if writable {
+        (0, MOUNT_ATTR_RDONLY)
+    } else {
+        (MOUNT_ATTR_RDONLY, 0)
+    };
+    let attributes: [u64; 4] = [set, clear, 0, 0];
     // SAFETY: `path` ends in NUL; `attributes` is a mount_attr of the size given. Both are
     // only read.
     check(unsafe {

@@ -117,6 +117,8 @@ impl Ring {
     /// Submits one entry and waits for its completion, `io_uring_enter(2)`.
     fn run(&mut self, entry: Entry) -> io::Result<i32> {
         const GET_EVENTS: u32 = 1;
+        // The sixth argument travels on the stack, so it must have a register's width.
+        const NO_MASK: libc::c_long = 0;
         let tail = self
             .shared(self.layout.submission_tail)
             .load(Ordering::Acquire);
@@ -135,7 +137,17 @@ impl Ring {
         let fd = self.fd.as_raw_fd();
         // SAFETY: the signal mask is null. What the entry points to is borrowed by the public
         // functions above until this call has returned with its completion.
-        check(unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, 1, 1, GET_EVENTS, 0, 0) })?;
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                fd,
+                1,
+                1,
+                GET_EVENTS,
+                NO_MASK,
+                NO_MASK,
+            )
+        })?;
         let head = self
             .shared(self.layout.completion_head)
             .load(Ordering::Acquire);

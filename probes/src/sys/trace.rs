@@ -6,6 +6,9 @@ use rustix::process::Pid;
 
 use super::check;
 
+/// The sixth argument travels on the stack, so it must have a register's width.
+const NO_FLAGS: libc::c_long = 0;
+
 /// Stops `pid` under this process' control, `PTRACE_ATTACH`, and lets it go again.
 pub(crate) fn attach_and_detach(pid: Pid) -> io::Result<()> {
     let raw = pid.as_raw_nonzero().get();
@@ -56,7 +59,7 @@ pub(crate) fn read_memory(pid: Pid, address: u64, length: usize) -> io::Result<V
             1,
             &raw const remote,
             1,
-            0,
+            NO_FLAGS,
         )
     })?;
     buffer.truncate(usize::try_from(read).unwrap_or(0));
@@ -85,7 +88,7 @@ pub(crate) fn write_memory(pid: Pid, address: u64, bytes: &[u8]) -> io::Result<(
             1,
             &raw const remote,
             1,
-            0,
+            NO_FLAGS,
         )
     })?;
     Ok(())
