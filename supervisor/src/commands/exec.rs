@@ -91,9 +91,10 @@ fn judge(error: &SessionError) -> (Outcome, Option<String>) {
             _ => (Outcome::NotExecutable, None),
         },
         SessionError::Sandbox(error) => (Outcome::NotConfined, error.help().map(str::to_owned)),
-        SessionError::Stage(_) | SessionError::Streams(_) | SessionError::Signals(_) => {
-            (Outcome::NotConfined, None)
-        }
+        SessionError::Keepsake(_)
+        | SessionError::Stage(_)
+        | SessionError::Streams(_)
+        | SessionError::Signals(_) => (Outcome::NotConfined, None),
         SessionError::Monitor(_) => (Outcome::Failed, None),
     }
 }
