@@ -7,8 +7,11 @@ use sandbox::{Access, Backend, Bwrap, Isolation, Landlock, Native, SandboxError}
 use crate::fixture::{self, Suite, World, grant, path};
 use crate::free;
 
+type Test = fn() -> Result<(), String>;
+type BwrapTest = fn(&Bwrap) -> Result<(), String>;
+
 pub(crate) fn run(suite: &mut Suite) {
-    let tests: [(&str, fn() -> Result<(), String>); 5] = [
+    let tests: [(&str, Test); 5] = [
         ("landlock: full isolation is refused", full),
         ("landlock: a deny inside a grant is refused", deny),
         (
@@ -29,7 +32,7 @@ pub(crate) fn run(suite: &mut Suite) {
     let Ok(bwrap) = Bwrap::find(fixture::stage()) else {
         return;
     };
-    let tests: [(&str, fn(&Bwrap) -> Result<(), String>); 4] = [
+    let tests: [(&str, BwrapTest); 4] = [
         ("bwrap: a protected link is refused", link),
         ("bwrap: staging is refused", staging),
         ("bwrap: more mounts than it takes are refused", too_many),
