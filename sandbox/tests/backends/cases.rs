@@ -24,10 +24,15 @@ const REFUSED: &[&str] = &[
     "Operation not permitted",
     "Read-only file system",
 ];
+const UNMAKEABLE: &[&str] = &[
+    "Operation not permitted",
+    "Function not implemented",
+    "No space left on device",
+];
 const ABSENT: &[&str] = &["No such file or directory"];
 const BUSY: &[&str] = &["Device or resource busy"];
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 24] = [
     case(
         "a granted file is read",
         "cat $RO/file",
@@ -188,6 +193,13 @@ const CASES: [Case; 23] = [
         "0",
         &["1"],
         &["1"],
+    ),
+    case(
+        "no namespace can be made",
+        "unshare --user true && echo did",
+        "did",
+        UNMAKEABLE,
+        UNMAKEABLE,
     ),
     case(
         "the root takes no name",

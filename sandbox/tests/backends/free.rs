@@ -41,6 +41,15 @@ pub(crate) fn readable_copy() -> TempDir {
     folder
 }
 
+/// This binary's copy in `folder`, as another user.
+pub(crate) fn as_user(user: &str, folder: &std::path::Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", user, "--regid", user, "--clear-groups", "--"])
+        .arg(folder.join("backends"));
+    command
+}
+
 /// A bubblewrap that is set-uid root, beside the copy of this binary.
 pub(crate) const SET_UID: &str = "bwrap-set-uid";
 

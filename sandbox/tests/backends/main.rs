@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     if let [mode, rest @ ..] = words.as_slice() {
         match mode.to_str() {
             Some("__supervise") => return life::supervise(rest),
+            Some("__overflow") => return refusals::overflow(),
             Some("__environment") => return environments::inside(rest),
             _ => (),
         }
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     given::run(&mut suite);
     life::run(&mut suite);
     refusals::run(&mut suite);
+    refusals::stuck(&mut suite);
     environments::run(&mut suite);
     let mut passed = suite.summary();
     if rustix::process::getuid().is_root() {
@@ -64,16 +66,7 @@ fn main() -> ExitCode {
 /// Runs the whole suite as another user, from a copy that this user can read.
 fn again_as_an_ordinary_user(words: &[OsString]) -> bool {
     let folder = free::readable_copy();
-    let status = std::process::Command::new("setpriv")
-        .args([
-            "--reuid",
-            ORDINARY,
-            "--regid",
-            ORDINARY,
-            "--clear-groups",
-            "--",
-        ])
-        .arg(folder.path().join("backends"))
+    let status = free::as_user(ORDINARY, folder.path())
         .arg("__ordinary")
         .args(words)
         .status();
