@@ -45,6 +45,7 @@ pub(crate) type Seen = (AbsPath, u64, u64);
 #[derive(Debug)]
 pub(super) struct Arguments {
     words: Vec<OsString>,
+    set_uid: bool,
     /// Descriptors that the arguments name by number.
     pub(super) descriptors: Vec<OwnedFd>,
     pub(super) notes: Vec<String>,
@@ -69,6 +70,7 @@ impl Arguments {
     pub(super) fn build(order: &Order<'_>) -> Result<Self, SandboxError> {
         let mut arguments = Self {
             words: Vec::new(),
+            set_uid: order.set_uid,
             descriptors: Vec::new(),
             notes: Vec::new(),
             seen: BTreeMap::new(),
@@ -228,9 +230,12 @@ impl Arguments {
     }
 
     fn tmpfs(&mut self, path: &Path, mode: u32, size: u64) {
-        let (mode, size) = (format!("{mode:o}"), size.to_string());
-        self.add(&["--perms", mode.as_str(), "--size", size.as_str(), "--tmpfs"]);
-        self.add(&[path]);
+        self.add(&["--perms", &format!("{mode:o}")]);
+        // The set-uid program does not let its caller choose.
+        if !self.set_uid {
+            self.add(&["--size", &size.to_string()]);
+        }
+        self.add(&[OsStr::new("--tmpfs"), path.as_os_str()]);
     }
 
     fn data(&mut self, mode: &str, content: &[u8], path: &Path) -> Result<(), SandboxError> {
