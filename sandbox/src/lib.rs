@@ -29,12 +29,15 @@
 //! Absent on purpose: asynchronous code, TOML, globs, and following symbolic links.
 
 mod backend;
+mod bare;
+mod bwrap;
 mod cgroup;
 mod channel;
 mod command;
 mod confinement;
 mod error;
 mod filesystem;
+mod host_program;
 mod identity;
 mod init;
 mod limits;
@@ -48,9 +51,11 @@ mod reaper;
 mod report;
 mod resident;
 mod running;
+mod scratch;
 pub mod seatbelt;
 pub mod seccomp;
 mod serve;
+pub mod stage;
 pub mod staging;
 mod step;
 mod sys;
@@ -58,6 +63,8 @@ mod view;
 pub mod zygote;
 
 pub use backend::{Backend, Host};
+pub use bare::Landlock;
+pub use bwrap::Bwrap;
 pub use command::{SandboxedCommand, Stdio};
 
 pub use confinement::{

@@ -6,9 +6,12 @@ use rustix::process::{Pid, Signal, WaitOptions};
 ///
 /// Resident sets are added up first, which counts shared pages often; only when that passes
 /// `most` are proportional set sizes read, which the kernel has to walk page tables for.
-pub(crate) fn bytes_of_tree(most: u64) -> u64 {
+///
+/// `fenced`: whether this `/proc` shows the sandbox alone; else only what is below this process
+/// counts.
+pub(crate) fn bytes_of_tree(most: u64, fenced: bool) -> u64 {
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-    let pids = pids();
+    let pids = if fenced { pids() } else { descendants() };
     let rough: u64 = pids
         .iter()
         .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/statm")).ok())
@@ -38,6 +41,19 @@ fn pids() -> Vec<i32> {
         .filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid| *pid != 1)
         .collect()
+}
+
+/// Processes and threads of a user on the whole host, as `RLIMIT_NPROC` counts them.
+pub(crate) fn tasks_of(uid: u32) -> u64 {
+    let own = |pid: &i32| -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|it| it.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        (field("Uid:")? == u64::from(uid)).then(|| field("Threads:"))?
+    };
+    pids().iter().filter_map(own).sum()
 }
 
 /// The children of this process, and theirs, from the parent ids in `/proc`, proc(5).

@@ -53,6 +53,18 @@ pub(crate) struct Tree {
     pub(crate) cgroup: Cgroup,
     pub(crate) reaper: Option<Reaper>,
     pub(crate) reaped: bool,
+    pub(crate) ending: Ending,
+}
+
+/// How everything inside is killed at once.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The process that is waited for is the first one inside: its end is the end of all.
+    Direct,
+    /// This is the first one inside; the process that is waited for follows it.
+    First(OwnedFd),
+    /// A word tells the process that is waited for to end all that is below it.
+    Warden(OwnedFd),
 }
 
 impl Tree {
@@ -92,8 +104,18 @@ impl Tree {
 
     /// Kills everything inside.
     fn kill(&self) {
-        // ESRCH: it is gone already.
-        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        // ESRCH and EPIPE: it is gone already.
+        match &self.ending {
+            Ending::Direct => {
+                let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+            }
+            Ending::First(first) => {
+                let _ = rustix::process::pidfd_send_signal(first, Signal::KILL);
+            }
+            Ending::Warden(lifeline) => {
+                let _ = crate::bare::tell(lifeline);
+            }
+        }
     }
 
     /// Waits until nothing inside is left, and says how init ended.
@@ -138,6 +160,11 @@ impl Prepared {
     /// What the kernel enforces for whatever will run here.
     pub fn report(&self) -> &EnforcementReport {
         &self.report
+    }
+
+    /// Adds what a reader of the report should know.
+    pub(crate) fn note(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.report.notes.extend(notes);
     }
 
     /// Starts the one command of this sandbox.

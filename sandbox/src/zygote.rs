@@ -137,6 +137,7 @@ impl Zygote {
                     cgroup,
                     reaper: None,
                     reaped: false,
+                    ending: crate::running::Ending::Direct,
                 };
                 Ok(Ordered { tree, limits })
             }

@@ -62,7 +62,14 @@ pub(crate) fn clone3(flags: u64) -> io::Result<Fork> {
             size_of::<libc::clone_args>(),
         )
     };
-    match check(result)? {
+    let result = match check(result) {
+        // Container runtimes refuse clone3, whose flags their filters cannot see.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            clone(flags | clone_pidfd, &mut pidfd)
+        }
+        other => other,
+    };
+    match result? {
         0 => Ok(Fork::Child),
         child => {
             // SAFETY: the kernel stored a descriptor that it just opened for us alone.
@@ -74,6 +81,27 @@ pub(crate) fn clone3(flags: u64) -> io::Result<Fork> {
             Ok(Fork::Parent { pid, pidfd })
         }
     }
+}
+
+/// The older call of the same meaning, clone(2).
+fn clone(flags: u64, pidfd: &mut RawFd) -> io::Result<libc::c_long> {
+    let signal = u64::try_from(libc::SIGCHLD).unwrap_or_default();
+    let none = std::ptr::null::<libc::c_void>();
+    // SAFETY: without CLONE_VM the child gets a copy of this memory and stack, so a zero stack
+    // is right; the caller checked that there is one thread. With CLONE_PIDFD the kernel writes
+    // one descriptor to the third argument, which outlives the call; the other two, in either
+    // order of the architectures, are unused without their flags.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            flags | signal,
+            none,
+            &raw mut *pidfd,
+            none,
+            none,
+        )
+    };
+    check(result)
 }
 
 /// Forks as fork(2) does: the only form that the sandbox's own filter lets through.
