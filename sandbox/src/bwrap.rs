@@ -202,7 +202,7 @@ impl Backend for Bwrap {
             Ending::Direct | Ending::Warden(_) => pidfd.as_fd(),
         };
         let reaper = Reaper::start(watched, &cgroup, orphaned)?;
-        let limits = native::statuses(&confinement.limits, held, identity.is_superuser());
+        let limits = native::statuses(&confinement.limits, &held, identity.is_superuser());
         let tree = Tree {
             channel,
             pid: shown,
@@ -210,6 +210,7 @@ impl Backend for Bwrap {
             cgroup,
             reaper,
             reaped: false,
+            pending: std::cell::RefCell::default(),
             ending,
         };
         match tree.ready(NAME, limits, &confinement.requirement.limits) {

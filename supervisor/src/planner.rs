@@ -71,9 +71,6 @@ pub(crate) enum PlanError {
         #[from]
         source: sandbox::AbsPathError,
     },
-    /// Our own files lie where the payload could change them.
-    #[error("a profile at `{}` lies in a tree that the sandbox can write", .path.display())]
-    ProfileWritable { path: PathBuf },
 }
 
 impl PlanError {

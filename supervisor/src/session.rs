@@ -1,7 +1,7 @@
 //! One command, from the words of the caller to its end: the whole story on one screen.
 //!
 //! ```text
-//! load ─► plan ─► choose ─► prepare ─► start ─► watch ─► look at what appeared ─► answer
+//! load ─► plan ─► prepare ─► start ─► watch ─► look at what appeared ─► answer
 //! ```
 //!
 //! # Invariants
@@ -136,10 +136,8 @@ pub(crate) fn run(
     let folder = stage.as_ref().and_then(|it| AbsPath::new(it.folder()).ok());
     let planned = planner::plan(&profile, caller, &workspace, folder)?;
 
-    // Choose: the back end that holds what the profile requires, or none.
-    let backend = backends::choose(request.backend, &planned.confinement, caller)?;
-
-    // Prepare: build the sandbox; its init confines itself and says what the kernel did.
+    // Prepare: the back end that holds what the profile requires, or none, builds the
+    // sandbox; its init confines itself and says what the kernel did.
     let signals = Signals::block_and_open()?;
     let entry = register(caller, &id, &profile, &workspace, &request);
     let Planned {
@@ -150,9 +148,9 @@ pub(crate) fn run(
     let command = SandboxedCommand::new(request.program, request.arguments, confinement.clone());
     let warnings = warnings.clone();
     let aftermath = Aftermath::new(&id, planned);
-    let host = host(&aftermath, entry.as_ref(), stage.is_some());
+    let host = || host(&aftermath, entry.as_ref(), stage.is_some());
     let receipt = Receipt::begin(&workspace);
-    let prepared = backend.prepare(command.confinement(), host)?;
+    let prepared = backends::prepare(request.backend, command.confinement(), caller, &host)?;
     before(prepared.report(), &warnings);
 
     // Start and watch, until nothing inside is left.

@@ -118,15 +118,12 @@ impl HostProgram {
         Ok((process.end(left)?, text))
     }
 
-    fn spawn(
-        &self,
-        tie: Tie,
-        theirs: OwnedFd,
-        stdin: Option<OwnedFd>,
-    ) -> io::Result<HostProcess> {
-        let arguments = words([self.program.as_os_str()].into_iter().chain(
-            self.arguments.iter().map(OsString::as_os_str),
-        ))?;
+    fn spawn(&self, tie: Tie, theirs: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<HostProcess> {
+        let arguments = words(
+            [self.program.as_os_str()]
+                .into_iter()
+                .chain(self.arguments.iter().map(OsString::as_os_str)),
+        )?;
         let variables = self
             .variables
             .iter()
@@ -280,7 +277,8 @@ pub fn trusted(path: &OsStr) -> Result<AbsPath, String> {
     use std::os::unix::fs::MetadataExt;
     const WRITABLE_BY_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
-    let real = std::fs::canonicalize(path).map_err(|error| format!("can not be found ({error})"))?;
+    let real =
+        std::fs::canonicalize(path).map_err(|error| format!("can not be found ({error})"))?;
     let own = rustix::process::geteuid().as_raw();
     for place in real.ancestors() {
         let attributes = std::fs::symlink_metadata(place)
@@ -297,7 +295,11 @@ pub fn trusted(path: &OsStr) -> Result<AbsPath, String> {
         let sticky = !is_program && attributes.mode() & STICKY != 0;
         // A group of which the owner is the only member is usual; write access of everybody
         // is not.
-        let others = if is_program { WRITABLE_BY_OTHERS } else { 0o002 };
+        let others = if is_program {
+            WRITABLE_BY_OTHERS
+        } else {
+            0o002
+        };
         if attributes.mode() & others != 0 && !sticky {
             return Err(format!("is not used: others can write to `{place}`"));
         }
@@ -326,7 +328,10 @@ mod tests {
         allow(folder.path(), 0o777);
         assert!(trusted(program.as_os_str()).is_err());
         allow(folder.path(), 0o755);
-        assert!(trusted(folder.path().as_os_str()).is_err(), "a folder is no program");
+        assert!(
+            trusted(folder.path().as_os_str()).is_err(),
+            "a folder is no program"
+        );
         assert!(trusted(folder.path().join("none").as_os_str()).is_err());
     }
 }
