@@ -1,9 +1,12 @@
-//! Runs a program of the host for Stockade itself: at an absolute path, with no environment.
+//! Runs a program of the host for Stockade itself: at an absolute path, outside any sandbox.
 //!
 //! # Invariants
 //!
+//! - **No inheritance.** A program gets the variables that are named for it, or none.
 //! - **No search.** A program is named by its path; `PATH` is never read.
 //! - **Bounded.** What it says and how long it takes are limited by the caller.
+
+mod child;
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -18,6 +21,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use crate::sys::process::{self, Fork};
+pub use child::{HostEnd, HostProcess, HostProgram, trusted};
 
 /// What a program said, and how it ended.
 #[derive(Debug)]

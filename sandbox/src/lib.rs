@@ -37,7 +37,7 @@ mod command;
 mod confinement;
 mod error;
 mod filesystem;
-mod host_program;
+pub mod host_program;
 mod identity;
 mod init;
 mod limits;
