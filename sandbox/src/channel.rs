@@ -122,6 +122,11 @@ fn channel(source: rustix::io::Errno) -> SandboxError {
 /// Writes `value` into a memory file that nobody can change any more, memfd_create(2).
 pub(crate) fn seal(value: &impl Serialize) -> Result<OwnedFd, SandboxError> {
     let bytes = postcard::to_stdvec(value).map_err(|_| SandboxError::Message)?;
+    seal_bytes(&bytes)
+}
+
+/// Writes `bytes` into a memory file that nobody can change any more; it reads from the start.
+pub(crate) fn seal_bytes(bytes: &[u8]) -> Result<OwnedFd, SandboxError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
     let file = match rustix::fs::memfd_create(c"stockade", flags) {
         // Before Linux 6.3 the kernel does not know the flag.
@@ -131,13 +136,14 @@ pub(crate) fn seal(value: &impl Serialize) -> Result<OwnedFd, SandboxError> {
         other => other,
     }
     .map_err(channel)?;
-    let mut rest = bytes.as_slice();
+    let mut rest = bytes;
     while !rest.is_empty() {
         let written = rustix::io::write(&file, rest).map_err(channel)?;
         rest = rest.get(written..).unwrap_or_default();
     }
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     rustix::fs::fcntl_add_seals(&file, seals).map_err(channel)?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).map_err(channel)?;
     Ok(file)
 }
 
@@ -181,9 +187,9 @@ mod tests {
     #[test]
     fn a_sealed_file_cannot_be_changed_and_an_unsealed_one_is_refused() {
         let file = seal(&1_u8).unwrap();
-        assert!(rustix::io::pwrite(&file, b"x", 0).is_err());
+        rustix::io::pwrite(&file, b"x", 0).unwrap_err();
         let open = rustix::fs::memfd_create(c"open", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&open, &[1]).unwrap();
-        assert!(unseal::<u8>(open.as_fd()).is_err());
+        unseal::<u8>(open.as_fd()).unwrap_err();
     }
 }

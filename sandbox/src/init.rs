@@ -57,11 +57,23 @@ fn start(
     shed_descriptors(channel, idmap.as_ref())?;
     let children =
         sys::process::block_all_and_watch_children().stage("watching for ended children")?;
-    let (layers, notes) = confine(plan, fence, idmap.as_ref().map(AsFd::as_fd))?;
+    // Remembered from here on: the filter and the closed /proc/self/auxv hide it later.
+    let _ = rustix::param::page_size();
+    // Without a root of its own nothing below /dev/pts may be opened once it is confined.
+    let terminal = match fence {
+        Fence::Bare => serve::open_terminal().ok(),
+        Fence::Namespaces | Fence::Prebuilt => None,
+    };
+    let (layers, notes) = confine(
+        plan,
+        fence,
+        idmap.as_ref().map(AsFd::as_fd),
+        terminal.as_ref(),
+    )?;
     drop(idmap);
     let ready = Notice::Ready { layers, notes };
     channel.send(&ready, &[]).map_err(|_| gone())?;
-    serve::serve(plan, channel, &children, fence)
+    serve::serve(plan, channel, &children, fence, terminal)
 }
 
 fn gone() -> Failure {
@@ -89,7 +101,12 @@ fn shed_descriptors(channel: &Channel, idmap: Option<&OwnedFd>) -> Result<(), Fa
 type Confined = (Vec<(Layer, LayerStatus)>, Vec<String>);
 
 /// Applies every dimension of the confinement to this process.
-fn confine(plan: &Plan, fence: Fence, idmap: Option<BorrowedFd<'_>>) -> Result<Confined, Failure> {
+fn confine(
+    plan: &Plan,
+    fence: Fence,
+    idmap: Option<BorrowedFd<'_>>,
+    terminal: Option<&serve::Terminal>,
+) -> Result<Confined, Failure> {
     // Taken apart without `..`: a new dimension breaks this until it is carried out.
     let Confinement {
         filesystem,
@@ -109,6 +126,8 @@ fn confine(plan: &Plan, fence: Fence, idmap: Option<BorrowedFd<'_>>) -> Result<C
         let (settings, more) = view::build(filesystem, plan.identity, idmap)?;
         notes.extend(more);
         layers.push((Layer::Mounts, enforced("a private root, read-only")));
+        let held = format!("{} read-only, ancestors pinned", filesystem.protected.len());
+        layers.push((Layer::ProtectedNames, enforced(&held)));
         layers.push((Layer::Processes, enforced("a PID namespace")));
         rustix::system::sethostname(b"localhost").stage("naming the host")?;
         layers.push((Layer::OtherNamespaces, enforced("unshared")));
@@ -131,8 +150,16 @@ fn confine(plan: &Plan, fence: Fence, idmap: Option<BorrowedFd<'_>>) -> Result<C
         .stage("closing init to tracing")?;
     // Changing ids and powers cleared it, prctl(2).
     die_with_parent()?;
-    layers.push(lockdown::landlock(filesystem, requirement.landlock_abi)?);
-    let fenced = fence != Fence::Bare && *network == Network::Off;
+    let least = requirement.landlock_abi;
+    layers.push(if fence == Fence::Bare {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .stage("adopting orphans")?;
+        let rules = crate::bare::rules(filesystem, terminal);
+        lockdown::landlock(&rules, least.max(1), *network == Network::Off)?
+    } else {
+        lockdown::landlock(&lockdown::view_rules(filesystem), least, false)?
+    });
+    let fenced = fence != Fence::Bare;
     layers.push(lockdown::filter(&lockdown::syscall_policy(
         *powers, *network, fenced,
     ))?);

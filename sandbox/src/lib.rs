@@ -29,12 +29,15 @@
 //! Absent on purpose: asynchronous code, TOML, globs, and following symbolic links.
 
 mod backend;
+mod bare;
+mod bwrap;
 mod cgroup;
 mod channel;
 mod command;
 mod confinement;
 mod error;
 mod filesystem;
+pub mod host_program;
 mod identity;
 mod init;
 mod limits;
@@ -43,14 +46,18 @@ mod message;
 mod native;
 mod path;
 mod plan;
+mod pool;
 pub mod probe;
 mod reaper;
 mod report;
 mod resident;
 mod running;
+mod scratch;
 pub mod seatbelt;
 pub mod seccomp;
 mod serve;
+mod shared;
+pub mod stage;
 pub mod staging;
 mod step;
 mod sys;
@@ -58,6 +65,8 @@ mod view;
 pub mod zygote;
 
 pub use backend::{Backend, Host};
+pub use bare::Landlock;
+pub use bwrap::Bwrap;
 pub use command::{SandboxedCommand, Stdio};
 
 pub use confinement::{
@@ -71,6 +80,8 @@ pub use limits::{LimitKind, LimitStatus, Limits};
 pub use message::{End, Usage};
 pub use native::Native;
 pub use path::{AbsPath, AbsPathError};
+pub use pool::Pool;
 pub use report::{EnforcementReport, Layer, LayerStatus};
 pub use running::{Event, Prepared, Running};
+pub use shared::{CommandId, Shared, SharedEvent};
 pub use sys::signal;

@@ -7,11 +7,11 @@
 //! - **All or nothing.** A step that fails ends the sandbox before anything ran in it.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, CompatLevel, Compatible, PathBeneath, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -84,12 +84,65 @@ pub(crate) fn drop_powers() -> Result<(Layer, LayerStatus), Failure> {
     Ok((Layer::Capabilities, status))
 }
 
-/// Restricts files, abstract sockets and signals to what the view grants.
+/// What a rule allows beneath a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Everything that Landlock knows.
+    All,
+    /// Reading and writing a device, and its own ioctls.
+    Device,
+    /// Listing directories.
+    List,
+    /// Reading and executing.
+    Read,
+    /// Reading and listing, without executing.
+    See,
+}
+
+/// Paths and what is allowed beneath each; everything else is refused.
+pub(crate) type Rules = Vec<(PathBuf, Right)>;
+
+/// The rules that say once more what a private root shows.
+pub(crate) fn view_rules(filesystem: &Filesystem) -> Rules {
+    let mut rules = vec![
+        (PathBuf::from("/"), Right::List),
+        (PathBuf::from("/proc"), Right::Read),
+        (PathBuf::from("/dev"), Right::All),
+    ];
+    rules.extend(
+        filesystem
+            .private
+            .iter()
+            .map(|it| (it.to_path_buf(), Right::All)),
+    );
+    rules.extend(grant_rules(filesystem));
+    rules.extend(
+        filesystem
+            .files
+            .iter()
+            .map(|it| (it.path.to_path_buf(), Right::Read)),
+    );
+    rules
+}
+
+/// The rules of the grants.
+pub(crate) fn grant_rules(filesystem: &Filesystem) -> impl Iterator<Item = (PathBuf, Right)> {
+    filesystem.grants.iter().map(|grant| {
+        let right = match grant.access {
+            Access::Read => Right::Read,
+            Access::Cache | Access::Write => Right::All,
+        };
+        (grant.path.to_path_buf(), right)
+    })
+}
+
+/// Restricts files, abstract sockets and signals to `rules`.
 ///
-/// `fenced`: whether namespaces hold the network already, so that Landlock need not.
+/// `tcp_shut`: whether TCP is refused as well, where no namespace holds the network.
 pub(crate) fn landlock(
-    filesystem: &Filesystem,
+    rules: &Rules,
     least: u32,
+    tcp_shut: bool,
 ) -> Result<(Layer, LayerStatus), Failure> {
     let offered = match sys::landlock::abi() {
         Ok(abi) if abi >= least => abi,
@@ -103,7 +156,7 @@ pub(crate) fn landlock(
         }
     };
     let abi = ABI::from(i32::try_from(offered).unwrap_or(0));
-    let status = restrict(filesystem, abi).map_err(|error| Failure {
+    let status = restrict(rules, abi, tcp_shut).map_err(|error| Failure {
         stage: format!("restricting by Landlock ({error})"),
         path: None,
         errno: libc::EPERM,
@@ -111,41 +164,47 @@ pub(crate) fn landlock(
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
         return Err(Errno::PERM).stage("restricting by Landlock");
     }
+    let mut what = "files".to_owned();
+    if tcp_shut && offered >= TCP_SINCE {
+        what.push_str(", TCP");
+    }
+    if offered >= SCOPES_SINCE {
+        what.push_str(", abstract sockets and signals by scope");
+    }
     Ok((
         Layer::Landlock,
-        LayerStatus::Enforced(format!(
-            "abi {offered}: files, abstract sockets and signals by scope"
-        )),
+        LayerStatus::Enforced(format!("abi {offered}: {what}")),
     ))
 }
 
+/// The first ABI with rules for TCP, landlock(7).
+pub(crate) const TCP_SINCE: u32 = 4;
+/// The first ABI that scopes abstract sockets and signals.
+pub(crate) const SCOPES_SINCE: u32 = 6;
+
 fn restrict(
-    filesystem: &Filesystem,
+    rules: &Rules,
     abi: ABI,
+    tcp_shut: bool,
 ) -> Result<RestrictionStatus, landlock::RulesetError> {
     let everything = AccessFs::from_all(abi);
-    let read = AccessFs::from_read(abi);
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
-        .scope(Scope::from_all(abi))?
-        .create()?;
-    let list = AccessFs::ReadDir;
-    ruleset = allow(ruleset, Path::new("/"), list.into(), abi)?;
-    ruleset = allow(ruleset, Path::new("/proc"), read, abi)?;
-    ruleset = allow(ruleset, Path::new("/dev"), everything, abi)?;
-    for path in &filesystem.private {
-        ruleset = allow(ruleset, path, everything, abi)?;
+        .scope(Scope::from_all(abi))?;
+    if tcp_shut {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
     }
-    for grant in &filesystem.grants {
-        let access = match grant.access {
-            Access::Read => read,
-            Access::Cache | Access::Write => everything,
+    let mut ruleset = ruleset.create()?;
+    for (path, right) in rules {
+        let access = match right {
+            Right::All => everything,
+            Right::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
+            Right::List => AccessFs::ReadDir.into(),
+            Right::Read => AccessFs::from_read(abi),
+            Right::See => AccessFs::ReadFile | AccessFs::ReadDir,
         };
-        ruleset = allow(ruleset, &grant.path, access, abi)?;
-    }
-    for file in &filesystem.files {
-        ruleset = allow(ruleset, &file.path, read, abi)?;
+        ruleset = allow(ruleset, path, access & everything, abi)?;
     }
     ruleset.restrict_self()
 }
@@ -194,12 +253,13 @@ pub(crate) fn filter(policy: &SyscallPolicy) -> Result<(Layer, LayerStatus), Fai
 
 /// Which calls the filter lets through.
 ///
-/// `fenced`: a network namespace holds the network; without one the filter has to.
+/// `fenced`: a private root hides the host's sockets and a network namespace holds the network;
+/// without them the filter has to, and refuses every socket that could reach the host.
 pub(crate) fn syscall_policy(powers: Powers, network: Network, fenced: bool) -> SyscallPolicy {
     let inet = fenced || network == Network::Host;
     SyscallPolicy {
         families: SocketFamilies {
-            unix: true,
+            unix: fenced,
             inet,
             netlink_route: inet,
         },

@@ -16,7 +16,7 @@ use crate::init::{self, Fence};
 use crate::limits::{LimitKind, LimitStatus, Limits};
 use crate::plan::Plan;
 use crate::reaper::Reaper;
-use crate::running::{Prepared, Tree};
+use crate::running::{Ending, Prepared, Tree};
 use crate::sys;
 use crate::sys::process::Fork;
 
@@ -56,9 +56,11 @@ impl Backend for Native {
             cgroup,
             reaper,
             reaped: false,
+            pending: std::cell::RefCell::default(),
+            ending: Ending::Direct,
         };
         let superuser = plan.identity.is_superuser();
-        let limits = statuses(&confinement.limits, held, superuser);
+        let limits = statuses(&confinement.limits, &held, superuser);
         tree.ready(self.name(), limits, &confinement.requirement.limits)
     }
 }
@@ -81,6 +83,11 @@ pub(crate) fn clone_init(
         Fork::Child => init::run(plan, channel, Fence::Namespaces, idmap),
         Fork::Parent { pid, pidfd } => Ok((pid, pidfd)),
     }
+}
+
+/// All that a sandbox of an ordinary caller without network is cloned into.
+pub(crate) fn every_namespace() -> u64 {
+    namespaces(Identity::Own { uid: 0, gid: 0 }, Network::Off)
 }
 
 /// The namespaces of a sandbox, namespaces(7).
@@ -179,7 +186,7 @@ fn superuser(
 }
 
 /// A user namespace that maps `owner` on disk to the reserved user, mount_setattr(2).
-fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
+pub(crate) fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
     let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let flags = u64::try_from(libc::CLONE_NEWUSER).unwrap_or_default();
     match sys::process::clone3(flags)? {
@@ -223,7 +230,7 @@ fn map_and_open(pid: Pid, owner: u32, group: u32) -> std::io::Result<OwnedFd> {
 /// What holds each limit.
 pub(crate) fn statuses(
     limits: &Limits,
-    held: Vec<(LimitKind, LimitStatus)>,
+    held: &[(LimitKind, LimitStatus)],
     superuser: bool,
 ) -> Vec<(LimitKind, LimitStatus)> {
     let Limits {

@@ -25,6 +25,24 @@ impl Reaper {
         cgroup: &Cgroup,
         when_orphaned: Option<Box<dyn FnOnce()>>,
     ) -> Result<Option<Self>, SandboxError> {
+        Self::watch(init, true, cgroup, when_orphaned)
+    }
+
+    /// The same behind a warden, which ends by itself once what is below it is gone.
+    pub(crate) fn start_behind(
+        warden: BorrowedFd<'_>,
+        cgroup: &Cgroup,
+        when_orphaned: Option<Box<dyn FnOnce()>>,
+    ) -> Result<Option<Self>, SandboxError> {
+        Self::watch(warden, false, cgroup, when_orphaned)
+    }
+
+    fn watch(
+        init: BorrowedFd<'_>,
+        kills: bool,
+        cgroup: &Cgroup,
+        when_orphaned: Option<Box<dyn FnOnce()>>,
+    ) -> Result<Option<Self>, SandboxError> {
         if cgroup.is_empty() && when_orphaned.is_none() {
             return Ok(None);
         }
@@ -35,7 +53,7 @@ impl Reaper {
         {
             Fork::Child => {
                 drop(lifeline);
-                keep_watch(&watch, init, cgroup, when_orphaned);
+                keep_watch(&watch, init, kills, cgroup, when_orphaned);
                 process::exit(0)
             }
             Fork::Parent { pid, pidfd } => Ok(Some(Self {
@@ -63,6 +81,7 @@ impl Reaper {
 fn keep_watch(
     watch: &OwnedFd,
     init: BorrowedFd<'_>,
+    kills: bool,
     cgroup: &Cgroup,
     when_orphaned: Option<Box<dyn FnOnce()>>,
 ) {
@@ -77,7 +96,9 @@ fn keep_watch(
         return;
     }
     // Init dies with its parent; this is for one that was stopped or lost its death signal.
-    let _ = rustix::process::pidfd_send_signal(init, rustix::process::Signal::KILL);
+    if kills {
+        let _ = rustix::process::pidfd_send_signal(init, rustix::process::Signal::KILL);
+    }
     let mut watched = [PollFd::from_borrowed_fd(init, PollFlags::IN)];
     let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut watched, None));
     cgroup.remove();

@@ -6,9 +6,12 @@ use rustix::process::{Pid, Signal, WaitOptions};
 ///
 /// Resident sets are added up first, which counts shared pages often; only when that passes
 /// `most` are proportional set sizes read, which the kernel has to walk page tables for.
-pub(crate) fn bytes_of_tree(most: u64) -> u64 {
+///
+/// `fenced`: whether this `/proc` shows the sandbox alone; else only what is below this process
+/// counts.
+pub(crate) fn bytes_of_tree(most: u64, fenced: bool) -> u64 {
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-    let pids = pids();
+    let pids = if fenced { pids() } else { descendants() };
     let rough: u64 = pids
         .iter()
         .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/statm")).ok())
@@ -40,6 +43,19 @@ fn pids() -> Vec<i32> {
         .collect()
 }
 
+/// Processes and threads of a user on the whole host, as `RLIMIT_NPROC` counts them.
+pub(crate) fn tasks_of(uid: u32) -> u64 {
+    let own = |pid: &i32| -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|it| it.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        (field("Uid:")? == u64::from(uid)).then(|| field("Threads:"))?
+    };
+    pids().iter().filter_map(own).sum()
+}
+
 /// The children of this process, and theirs, from the parent ids in `/proc`, proc(5).
 fn descendants() -> Vec<i32> {
     let parents: Vec<(i32, i32)> = pids()
@@ -61,6 +77,20 @@ fn descendants() -> Vec<i32> {
     }
     found.retain(|it| *it != me);
     found
+}
+
+/// Kills everything in the session that `leader` led, whatever became of the leader.
+pub(crate) fn kill_session(leader: Pid) {
+    let leader = leader.as_raw_nonzero().get();
+    for pid in pids() {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let session = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.split(' ').nth(3)?.parse::<i32>().ok());
+        if let (true, Some(pid)) = (session == Some(leader) && pid != leader, Pid::from_raw(pid)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
 }
 
 /// Sends a signal to everything below this process.

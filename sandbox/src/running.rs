@@ -1,5 +1,7 @@
 //! A sandbox seen from the supervisor: prepared, then running, then gone.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -53,7 +55,25 @@ pub(crate) struct Tree {
     pub(crate) cgroup: Cgroup,
     pub(crate) reaper: Option<Reaper>,
     pub(crate) reaped: bool,
+    /// What init said while it was asked for something else.
+    pub(crate) pending: RefCell<VecDeque<Pending>>,
+    pub(crate) ending: Ending,
 }
+
+/// How everything inside is killed at once.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The process that is waited for is the first one inside: its end is the end of all.
+    Direct,
+    /// This is the first one inside; the process that is waited for follows it.
+    First(OwnedFd),
+    /// A word tells the process that is waited for to end all that is below it.
+    Warden(OwnedFd),
+}
+
+/// A notice that waits to be read.
+#[derive(Debug)]
+pub(crate) struct Pending(pub(crate) Notice);
 
 impl Tree {
     /// Waits until init is confined, and puts the report together.
@@ -92,8 +112,18 @@ impl Tree {
 
     /// Kills everything inside.
     fn kill(&self) {
-        // ESRCH: it is gone already.
-        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        // ESRCH and EPIPE: it is gone already.
+        match &self.ending {
+            Ending::Direct => {
+                let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+            }
+            Ending::First(first) => {
+                let _ = rustix::process::pidfd_send_signal(first, Signal::KILL);
+            }
+            Ending::Warden(lifeline) => {
+                let _ = crate::bare::tell(lifeline);
+            }
+        }
     }
 
     /// Waits until nothing inside is left, and says how init ended.
@@ -140,6 +170,11 @@ impl Prepared {
         &self.report
     }
 
+    /// Adds what a reader of the report should know.
+    pub(crate) fn note(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.report.notes.extend(notes);
+    }
+
     /// Starts the one command of this sandbox.
     pub(crate) fn start(self, start: &Start, stdio: Stdio) -> Result<Running, SandboxError> {
         let Self { tree, report } = self;
@@ -154,11 +189,6 @@ impl Prepared {
     /// Opens this sandbox to several commands.
     pub(crate) fn into_parts(self) -> (Tree, EnforcementReport) {
         (self.tree, self.report)
-    }
-
-    /// Readable once init has said something: that it is ready, or why it is not.
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
     }
 }
 
@@ -176,20 +206,43 @@ impl Tree {
         }
         self.channel.send(&Request::Start, &descriptors)?;
         drop(stdio);
-        match self.channel.receive::<Notice>()? {
+        let answer = loop {
+            match self.channel.receive::<Notice>()? {
+                // Another command of a shared sandbox ended meanwhile.
+                Some((notice @ (Notice::Ended { .. } | Notice::MemoryExceeded { .. }), _)) => {
+                    self.pending.borrow_mut().push_back(Pending(notice));
+                }
+                other => break other,
+            }
+        };
+        match answer {
             Some((Notice::Started { id }, mut descriptors)) if id == start.id => {
                 Ok(descriptors.pop())
             }
-            Some((Notice::NotStarted { errno, .. }, _)) => Err(SandboxError::Exec {
-                program: start.program.to_string_lossy().into_owned(),
-                source: std::io::Error::from_raw_os_error(errno),
-            }),
+            Some((Notice::NotStarted { errno, id }, _)) if id == start.id => {
+                Err(SandboxError::Exec {
+                    program: start.program.to_string_lossy().into_owned(),
+                    source: std::io::Error::from_raw_os_error(errno),
+                })
+            }
             Some((Notice::Failed(failure), _)) => Err(failure.into()),
             Some(_) => Err(SandboxError::Message),
             None => Err(SandboxError::InitDied {
                 detail: "while starting the command".to_owned(),
             }),
         }
+    }
+}
+
+impl Tree {
+    /// Whether a notice waits.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
+    /// The oldest notice that waits.
+    pub(crate) fn take_pending(&self) -> Option<Pending> {
+        self.pending.borrow_mut().pop_front()
     }
 }
 
@@ -222,13 +275,17 @@ impl Running {
     ///
     /// [`SandboxError`] when init speaks nonsense.
     pub fn event(&mut self) -> Result<Event, SandboxError> {
-        match self.tree.channel.receive::<Notice>()? {
-            Some((Notice::Ended { end, usage, .. }, _)) => {
+        let notice = match self.tree.take_pending() {
+            Some(Pending(notice)) => Some(notice),
+            None => self.tree.channel.receive::<Notice>()?.map(|it| it.0),
+        };
+        match notice {
+            Some(Notice::Ended { end, usage, .. }) => {
                 self.tree.wait_gone();
                 Ok(Event::Ended(end, usage))
             }
-            Some((Notice::MemoryExceeded { bytes }, _)) => Ok(Event::MemoryExceeded(bytes)),
-            Some((Notice::Failed(failure), _)) => Err(failure.into()),
+            Some(Notice::MemoryExceeded { bytes }) => Ok(Event::MemoryExceeded(bytes)),
+            Some(Notice::Failed(failure)) => Err(failure.into()),
             Some(_) => Err(SandboxError::Message),
             None => {
                 self.tree.wait_gone();

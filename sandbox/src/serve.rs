@@ -36,6 +36,7 @@ pub(crate) fn serve(
     channel: &Channel,
     children: &OwnedFd,
     fence: Fence,
+    mut terminal: Option<Terminal>,
 ) -> Result<(), Failure> {
     let limits = &plan.confinement.limits;
     let memory = limits.memory.filter(|_| plan.poll_memory);
@@ -72,7 +73,7 @@ pub(crate) fn serve(
             }
         }
         if let Some(most) = memory {
-            let bytes = resident::bytes_of_tree(most);
+            let bytes = resident::bytes_of_tree(most, fence != Fence::Bare);
             if bytes > most {
                 let _ = channel.send(&Notice::MemoryExceeded { bytes }, &[]);
                 end_everything(fence);
@@ -83,7 +84,8 @@ pub(crate) fn serve(
         }
         match channel.receive::<Request>() {
             Ok(Some((Request::Start, descriptors))) => {
-                if let Some(command) = start(channel, descriptors, limits, fence)? {
+                let terminal = terminal.take();
+                if let Some(command) = start(plan, channel, descriptors, fence, terminal)? {
                     commands.push(command);
                     started = true;
                 }
@@ -165,24 +167,31 @@ fn signal(commands: &[Command], id: u32, number: i32, everyone: bool, fence: Fen
 }
 
 /// Starts a command; `None` when it could not be started, which the supervisor is told.
+///
+/// `spare`: a terminal that was opened before, where none can be opened now.
 fn start(
+    plan: &Plan,
     channel: &Channel,
     mut descriptors: Vec<OwnedFd>,
-    limits: &Limits,
     fence: Fence,
+    spare: Option<Terminal>,
 ) -> Result<Option<Command>, Failure> {
     if descriptors.is_empty() {
         return Err(Errno::INVAL).stage("reading a command");
     }
-    let plan = descriptors.remove(0);
-    let start: Start = channel::unseal(plan.as_fd())
+    let sealed = descriptors.remove(0);
+    let mut start: Start = channel::unseal(sealed.as_fd())
         .map_err(|_| Errno::INVAL)
         .stage("reading a command")?;
-    drop(plan);
-    let terminal = if start.terminal {
-        Some(open_terminal()?)
-    } else {
-        None
+    drop(sealed);
+    let limits = &plan.confinement.limits;
+    if fence == Fence::Bare {
+        crate::bare::adapt(&plan.confinement, &mut start.environment);
+    }
+    let terminal = match (start.terminal, spare) {
+        (true, Some(spare)) => Some(spare),
+        (true, None) => Some(open_terminal()?),
+        (false, _) => None,
     };
     let (answer, report) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).stage("making a pipe")?;
@@ -227,8 +236,11 @@ enum Standard<'a> {
     Terminal(&'a OwnedFd),
 }
 
-/// A new pseudo-terminal of the sandbox's own `/dev/pts`: master and slave.
-fn open_terminal() -> Result<(OwnedFd, OwnedFd), Failure> {
+/// A pseudo-terminal: master and slave.
+pub(crate) type Terminal = (OwnedFd, OwnedFd);
+
+/// A new pseudo-terminal of the sandbox's own `/dev/pts`.
+pub(crate) fn open_terminal() -> Result<Terminal, Failure> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master = rustix::fs::open("/dev/ptmx", flags, Mode::empty()).stage("opening a terminal")?;
     rustix::pty::unlockpt(&master).stage("unlocking a terminal")?;

@@ -9,10 +9,10 @@
 //! - **Nothing is left on the host.** A mount point is made in our own tmpfs or already exists.
 
 mod dev;
-mod entry;
+pub(crate) mod entry;
 mod overlay;
-mod proc;
-mod root;
+pub(crate) mod proc;
+pub(crate) mod root;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -125,7 +125,7 @@ fn place(
 }
 
 /// The mode of a private directory: shared names such as `/tmp` are open to every user inside.
-fn private_mode(path: &AbsPath) -> u32 {
+pub(crate) fn private_mode(path: &AbsPath) -> u32 {
     if path.ends_with("tmp") { 0o1777 } else { 0o700 }
 }
 

@@ -10,6 +10,7 @@ mod catalog;
 mod cli;
 mod commands;
 mod exit;
+mod keepsake;
 mod monitor;
 mod output;
 mod overrides;

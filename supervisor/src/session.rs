@@ -1,7 +1,7 @@
 //! One command, from the words of the caller to its end: the whole story on one screen.
 //!
 //! ```text
-//! load ─► plan ─► choose ─► prepare ─► start ─► watch ─► look at what appeared ─► answer
+//! load ─► plan ─► prepare ─► start ─► watch ─► look at what appeared ─► answer
 //! ```
 //!
 //! # Invariants
@@ -31,6 +31,7 @@ use crate::backends::{self, BackendName};
 use crate::caller::Caller;
 use crate::catalog::Profiles;
 use crate::exit::Outcome;
+use crate::keepsake::KeepsakeError;
 use crate::monitor::{self, Cause, Ended, MonitorError};
 use crate::overrides::{OverrideError, Overrides};
 use crate::planner::walk::WalkError;
@@ -90,6 +91,8 @@ pub(crate) enum SessionError {
     #[error("no stage could be made, so nothing ran")]
     Stage(#[from] StageError),
     #[error(transparent)]
+    Keepsake(#[from] KeepsakeError),
+    #[error(transparent)]
     Monitor(#[from] MonitorError),
 }
 
@@ -136,10 +139,8 @@ pub(crate) fn run(
     let folder = stage.as_ref().and_then(|it| AbsPath::new(it.folder()).ok());
     let planned = planner::plan(&profile, caller, &workspace, folder)?;
 
-    // Choose: the back end that holds what the profile requires, or none.
-    let backend = backends::choose(request.backend, &planned.confinement, caller)?;
-
-    // Prepare: build the sandbox; its init confines itself and says what the kernel did.
+    // Prepare: the back end that holds what the profile requires, or none, builds the
+    // sandbox; its init confines itself and says what the kernel did.
     let signals = Signals::block_and_open()?;
     let entry = register(caller, &id, &profile, &workspace, &request);
     let Planned {
@@ -149,10 +150,13 @@ pub(crate) fn run(
     } = &planned;
     let command = SandboxedCommand::new(request.program, request.arguments, confinement.clone());
     let warnings = warnings.clone();
-    let aftermath = Aftermath::new(&id, planned);
-    let host = host(&aftermath, entry.as_ref(), stage.is_some());
+    let mut aftermath = Aftermath::new(&id, planned);
+    if backends::is_without_mounts(request.backend, command.confinement(), caller)? {
+        aftermath.keep()?;
+    }
+    let host = || host(&aftermath, entry.as_ref(), stage.is_some());
     let receipt = Receipt::begin(&workspace);
-    let prepared = backend.prepare(command.confinement(), host)?;
+    let prepared = backends::prepare(request.backend, command.confinement(), caller, &host)?;
     before(prepared.report(), &warnings);
 
     // Start and watch, until nothing inside is left.

@@ -24,8 +24,13 @@ pub(crate) enum Fork {
 
 /// Threads of the calling process: the link count of its task folder, less two, proc(5).
 pub(crate) fn threads() -> io::Result<u64> {
-    let links = rustix::fs::stat("/proc/self/task")?.st_nlink;
-    Ok(u64::from(links).saturating_sub(2).max(1))
+    let task = rustix::fs::statx(
+        rustix::fs::CWD,
+        "/proc/self/task",
+        rustix::fs::AtFlags::empty(),
+        rustix::fs::StatxFlags::NLINK,
+    )?;
+    Ok(u64::from(task.stx_nlink).saturating_sub(2).max(1))
 }
 
 /// Forks into the new namespaces of `flags` (`CLONE_NEW*`).
@@ -62,7 +67,14 @@ pub(crate) fn clone3(flags: u64) -> io::Result<Fork> {
             size_of::<libc::clone_args>(),
         )
     };
-    match check(result)? {
+    let result = match check(result) {
+        // Container runtimes refuse clone3, whose flags their filters cannot see.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            clone(flags | clone_pidfd, &mut pidfd)
+        }
+        other => other,
+    };
+    match result? {
         0 => Ok(Fork::Child),
         child => {
             // SAFETY: the kernel stored a descriptor that it just opened for us alone.
@@ -74,6 +86,27 @@ pub(crate) fn clone3(flags: u64) -> io::Result<Fork> {
             Ok(Fork::Parent { pid, pidfd })
         }
     }
+}
+
+/// The older call of the same meaning, clone(2).
+fn clone(flags: u64, pidfd: &mut RawFd) -> io::Result<libc::c_long> {
+    let signal = u64::try_from(libc::SIGCHLD).unwrap_or_default();
+    let none = std::ptr::null::<libc::c_void>();
+    // SAFETY: without CLONE_VM the child gets a copy of this memory and stack, so a zero stack
+    // is right; the caller checked that there is one thread. With CLONE_PIDFD the kernel writes
+    // one descriptor to the third argument, which outlives the call; the other two, in either
+    // order of the architectures, are unused without their flags.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            flags | signal,
+            none,
+            &raw mut *pidfd,
+            none,
+            none,
+        )
+    };
+    check(result)
 }
 
 /// Forks as fork(2) does: the only form that the sandbox's own filter lets through.
@@ -113,11 +146,6 @@ pub(crate) fn execve(program: &CStr, arguments: &[CString], variables: &[CString
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(code) }
-}
-
-/// Closes every descriptor from `first` on, close_range(2).
-pub(crate) fn close_from(first: u32) -> io::Result<()> {
-    close_range(first, u32::MAX)
 }
 
 /// Gives the process a new, empty session keyring, keyctl(2).

@@ -7,14 +7,14 @@ use crate::path::AbsPath;
 
 /// One mount of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
-    pub(super) path: &'a AbsPath,
-    pub(super) kind: Kind<'a>,
+pub(crate) struct Entry<'a> {
+    pub(crate) path: &'a AbsPath,
+    pub(crate) kind: Kind<'a>,
 }
 
 /// What is mounted. The order is that of layers at the same path, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     /// A fresh directory.
     Private,
     /// A tree or file of the host.
@@ -34,7 +34,7 @@ pub(super) enum Kind<'a> {
 /// Every mount, shallow paths first and, at one path, lower layers first.
 ///
 /// What lies below a mask is left out: the mask hides it.
-pub(super) fn sorted(filesystem: &Filesystem) -> Vec<Entry<'_>> {
+pub(crate) fn sorted(filesystem: &Filesystem) -> Vec<Entry<'_>> {
     let pins = &filesystem.pins;
     let masks: BTreeSet<&AbsPath> = filesystem.masks.iter().collect();
     let below_mask = |path: &AbsPath| {

@@ -12,10 +12,10 @@ use crate::step::{Failure, Stage};
 use crate::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 
 /// Read-only whatever the payload's user: as kernel uid 0 it could write sysctls otherwise.
-const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+pub(crate) const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// What tells of the host's kernel and its keys, proc(5).
-const MASKED: [&str; 12] = [
+pub(crate) const MASKED: [&str; 12] = [
     "acpi",
     "kallsyms",
     "kcore",

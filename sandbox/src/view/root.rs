@@ -19,7 +19,7 @@ use crate::step::{Failure, Stage};
 use crate::sys::mount::{self, RDONLY};
 
 /// Keeps what happens to mounts here from the host, and the other way round.
-pub(super) fn make_private() -> Result<(), Failure> {
+pub(crate) fn make_private() -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).stage("making mounts private")
 }
@@ -67,6 +67,11 @@ impl Root {
             empty_directory,
             empty_file,
         })
+    }
+
+    /// The payload's user and group id.
+    pub(super) fn ids(&self) -> (u32, u32) {
+        self.ids
     }
 
     /// Opens what the view shows at `path`, without following a link.
@@ -241,7 +246,7 @@ impl Root {
 }
 
 /// Opens a host path without following a link.
-pub(super) fn open_host(path: &AbsPath) -> Result<OwnedFd, Failure> {
+pub(crate) fn open_host(path: &AbsPath) -> Result<OwnedFd, Failure> {
     rustix::fs::openat2(
         CWD,
         &**path,
@@ -280,13 +285,14 @@ pub(super) fn attach_over(
 }
 
 /// A detached tmpfs of at most `size` bytes and `inodes` names.
-pub(super) fn tmpfs(size: &str, inodes: &str, mode: &str) -> Result<OwnedFd, Errno> {
+pub(crate) fn tmpfs(size: &str, inodes: &str, mode: &str) -> Result<OwnedFd, Errno> {
     let options = [("size", size), ("nr_inodes", inodes), ("mode", mode)];
     filesystem("tmpfs", &options, MountAttrFlags::empty())
 }
 
-/// A detached file system of `kind` with `options`; never with set-uid or devices.
-pub(super) fn filesystem(
+/// A detached file system of `kind` with `options`; never with set-uid, and with no
+/// device but terminals.
+pub(crate) fn filesystem(
     kind: &str,
     options: &[(&str, &str)],
     extra: MountAttrFlags,
@@ -300,6 +306,12 @@ pub(super) fn filesystem(
         }
     }
     rustix::mount::fsconfig_create(&context)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | extra;
+    // A terminal is a device, and devpts holds no other.
+    let nodev = if kind == "devpts" {
+        MountAttrFlags::empty()
+    } else {
+        MountAttrFlags::MOUNT_ATTR_NODEV
+    };
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | nodev | extra;
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }

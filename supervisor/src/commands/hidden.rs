@@ -9,6 +9,7 @@ use crate::exit::Outcome;
 
 /// Runs the role that `name` asks for.
 pub(crate) fn run(name: &OsStr, argument: Option<&OsStr>) -> ExitCode {
+    sandbox::stage::dispatch(std::env::args_os().skip(1));
     if name.as_encoded_bytes() == zygote::ARGUMENT.to_bytes() {
         let network = match argument {
             Some(argument) if argument == "host" => Network::Host,

@@ -124,7 +124,7 @@ pub(crate) fn walk(root: &Path, names: &Names) -> Result<Found, WalkError> {
         names,
         found: &mut found,
     };
-    walker.folder(folder, Path::new(""), 0)?;
+    walker.folder(&folder, Path::new(""), 0)?;
     Ok(found)
 }
 
@@ -158,13 +158,13 @@ const REPOSITORY_NAMES: [&[u8]; 5] = [
 ];
 
 impl Walker<'_> {
-    fn folder(&mut self, folder: OwnedFd, below: &Path, depth: usize) -> Result<(), WalkError> {
+    fn folder(&mut self, folder: &OwnedFd, below: &Path, depth: usize) -> Result<(), WalkError> {
         let here = self.root.join(below);
         if depth > DEEPEST {
             return Err(WalkError::TooDeep { path: here });
         }
         let mut entries: Vec<(Box<CStr>, FileType)> = Vec::new();
-        let listing = Dir::read_from(&folder).map_err(|error| closed(&here, error))?;
+        let listing = Dir::read_from(folder).map_err(|error| closed(&here, error))?;
         for entry in listing {
             let entry = entry.map_err(|error| closed(&here, error))?;
             let name = entry.file_name();
@@ -220,7 +220,7 @@ impl Walker<'_> {
     ) -> Result<(), WalkError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-            Ok(inner) => self.folder(inner, path, depth + 1),
+            Ok(inner) => self.folder(&inner, path, depth + 1),
             // Gone, or no longer a folder: another program's doing.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
             Err(Errno::ACCESS) if !self.is_ours(folder, name) => Ok(()),
