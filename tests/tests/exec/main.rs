@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod environment;
 #[cfg(test)]
 mod files;
@@ -18,6 +20,8 @@ mod files;
 mod git;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod hosts;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
