@@ -26,7 +26,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// Inside a sandbox `/tmp` and `/var/tmp` are private, so what is seen of it was granted.
 pub(crate) struct Place {
-    root: tempfile::TempDir,
+    /// Removes all of it when it is dropped.
+    _root: tempfile::TempDir,
     /// A folder of a home.
     pub(crate) home: PathBuf,
     /// A folder of the home.
@@ -52,16 +53,11 @@ impl Place {
             workspace: home.join(name),
             outside: path.join("outside"),
             home,
-            root,
+            _root: root,
         };
         fs::create_dir_all(&place.workspace).unwrap();
         fs::create_dir(&place.outside).unwrap();
         place
-    }
-
-    /// The folder around home and outside.
-    pub(crate) fn root(&self) -> &Path {
-        self.root.path()
     }
 
     /// Writes a file of the workspace, and the folders above it.

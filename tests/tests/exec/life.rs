@@ -162,13 +162,15 @@ fn a_daemon_ends_with_its_command() {
     // Free, it stays.
     place
         .free(&format!(
-            "(setsid sh -c 'exec sleep {mark}' >/dev/null 2>&1 &) &"
+            "(setsid sh -c 'echo $$ > pid; exec sleep {mark}' >/dev/null 2>&1 &) &"
         ))
         .exits(0);
-    until("the free daemon runs", REAPED, || runs(&mark));
-    place
-        .free(&format!("pkill -KILL -f 'sleep {mark}'"))
-        .exits(0);
+    until("the free daemon runs", REAPED, || {
+        fs::read(place.workspace.join("pid")).is_ok_and(|it| it.ends_with(b"\n"))
+    });
+    assert!(runs(&mark));
+    let pid = Pid::from_raw(place.read("pid").trim().parse().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
 }
 
 #[test]

@@ -11,10 +11,16 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod environment;
+#[cfg(test)]
 mod files;
+#[cfg(test)]
+mod git;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod streams;
