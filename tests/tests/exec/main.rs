@@ -18,6 +18,7 @@ mod files;
 mod git;
 #[cfg(test)]
 mod harness;
+mod layers;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
