@@ -90,7 +90,7 @@ impl Backend for Landlock {
                 return Err(error);
             }
         };
-        let mut limits = native::statuses(&confinement.limits, held, superuser);
+        let mut limits = native::statuses(&confinement.limits, &held, superuser);
         amend(&mut limits, confinement, others);
         let mut prepared = tree.ready(NAME, limits, &confinement.requirement.limits)?;
         prepared.note(lost.notes);
@@ -132,6 +132,7 @@ fn launch(
         cgroup,
         reaper,
         reaped: false,
+        pending: std::cell::RefCell::default(),
         ending: Ending::Warden(lifeline),
     };
     Ok((tree, held))

@@ -192,7 +192,7 @@ impl Backend for Bwrap {
             Ending::Direct | Ending::Warden(_) => pidfd.as_fd(),
         };
         let reaper = Reaper::start(watched, &cgroup, orphaned)?;
-        let mut limits = native::statuses(&confinement.limits, held, identity.is_superuser());
+        let mut limits = native::statuses(&confinement.limits, &held, identity.is_superuser());
         for (kind, status) in &mut limits {
             if *kind == LimitKind::TmpSize && self.found.set_uid {
                 *status = LimitStatus::Absent(
@@ -207,6 +207,7 @@ impl Backend for Bwrap {
             cgroup,
             reaper,
             reaped: false,
+            pending: std::cell::RefCell::default(),
             ending,
         };
         launch::wait_for_answer(&tree, pid);

@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a_sealed_file_cannot_be_changed_and_an_unsealed_one_is_refused() {
         let file = seal(&1_u8).unwrap();
-        assert!(rustix::io::pwrite(&file, b"x", 0).is_err());
+        rustix::io::pwrite(&file, b"x", 0).unwrap_err();
         let open = rustix::fs::memfd_create(c"open", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&open, &[1]).unwrap();
-        assert!(unseal::<u8>(open.as_fd()).is_err());
+        unseal::<u8>(open.as_fd()).unwrap_err();
     }
 }

@@ -115,7 +115,6 @@ impl std::fmt::Debug for Environment {
 
 impl Confinement {
     /// Starts the builder; the next step names the file system.
-    #[must_use]
     pub fn build() -> NeedsFilesystem {
         NeedsFilesystem(())
     }

@@ -126,6 +126,8 @@ fn confine(
         let (settings, more) = view::build(filesystem, plan.identity, idmap)?;
         notes.extend(more);
         layers.push((Layer::Mounts, enforced("a private root, read-only")));
+        let held = format!("{} read-only, ancestors pinned", filesystem.protected.len());
+        layers.push((Layer::ProtectedNames, enforced(&held)));
         layers.push((Layer::Processes, enforced("a PID namespace")));
         rustix::system::sethostname(b"localhost").stage("naming the host")?;
         layers.push((Layer::OtherNamespaces, enforced("unshared")));

@@ -56,10 +56,11 @@ impl Backend for Native {
             cgroup,
             reaper,
             reaped: false,
+            pending: std::cell::RefCell::default(),
             ending: Ending::Direct,
         };
         let superuser = plan.identity.is_superuser();
-        let limits = statuses(&confinement.limits, held, superuser);
+        let limits = statuses(&confinement.limits, &held, superuser);
         tree.ready(self.name(), limits, &confinement.requirement.limits)
     }
 }
@@ -229,7 +230,7 @@ fn map_and_open(pid: Pid, owner: u32, group: u32) -> std::io::Result<OwnedFd> {
 /// What holds each limit.
 pub(crate) fn statuses(
     limits: &Limits,
-    held: Vec<(LimitKind, LimitStatus)>,
+    held: &[(LimitKind, LimitStatus)],
     superuser: bool,
 ) -> Vec<(LimitKind, LimitStatus)> {
     let Limits {

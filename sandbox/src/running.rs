@@ -1,5 +1,7 @@
 //! A sandbox seen from the supervisor: prepared, then running, then gone.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -53,6 +55,8 @@ pub(crate) struct Tree {
     pub(crate) cgroup: Cgroup,
     pub(crate) reaper: Option<Reaper>,
     pub(crate) reaped: bool,
+    /// What init said while it was asked for something else.
+    pub(crate) pending: RefCell<VecDeque<Pending>>,
     pub(crate) ending: Ending,
 }
 
@@ -66,6 +70,10 @@ pub(crate) enum Ending {
     /// A word tells the process that is waited for to end all that is below it.
     Warden(OwnedFd),
 }
+
+/// A notice that waits to be read.
+#[derive(Debug)]
+pub(crate) struct Pending(pub(crate) Notice);
 
 impl Tree {
     /// Waits until init is confined, and puts the report together.
@@ -182,11 +190,6 @@ impl Prepared {
     pub(crate) fn into_parts(self) -> (Tree, EnforcementReport) {
         (self.tree, self.report)
     }
-
-    /// Readable once init has said something: that it is ready, or why it is not.
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.tree
-    }
 }
 
 impl Tree {
@@ -203,20 +206,43 @@ impl Tree {
         }
         self.channel.send(&Request::Start, &descriptors)?;
         drop(stdio);
-        match self.channel.receive::<Notice>()? {
+        let answer = loop {
+            match self.channel.receive::<Notice>()? {
+                // Another command of a shared sandbox ended meanwhile.
+                Some((notice @ (Notice::Ended { .. } | Notice::MemoryExceeded { .. }), _)) => {
+                    self.pending.borrow_mut().push_back(Pending(notice));
+                }
+                other => break other,
+            }
+        };
+        match answer {
             Some((Notice::Started { id }, mut descriptors)) if id == start.id => {
                 Ok(descriptors.pop())
             }
-            Some((Notice::NotStarted { errno, .. }, _)) => Err(SandboxError::Exec {
-                program: start.program.to_string_lossy().into_owned(),
-                source: std::io::Error::from_raw_os_error(errno),
-            }),
+            Some((Notice::NotStarted { errno, id }, _)) if id == start.id => {
+                Err(SandboxError::Exec {
+                    program: start.program.to_string_lossy().into_owned(),
+                    source: std::io::Error::from_raw_os_error(errno),
+                })
+            }
             Some((Notice::Failed(failure), _)) => Err(failure.into()),
             Some(_) => Err(SandboxError::Message),
             None => Err(SandboxError::InitDied {
                 detail: "while starting the command".to_owned(),
             }),
         }
+    }
+}
+
+impl Tree {
+    /// Whether a notice waits.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
+    /// The oldest notice that waits.
+    pub(crate) fn take_pending(&self) -> Option<Pending> {
+        self.pending.borrow_mut().pop_front()
     }
 }
 
@@ -249,13 +275,17 @@ impl Running {
     ///
     /// [`SandboxError`] when init speaks nonsense.
     pub fn event(&mut self) -> Result<Event, SandboxError> {
-        match self.tree.channel.receive::<Notice>()? {
-            Some((Notice::Ended { end, usage, .. }, _)) => {
+        let notice = match self.tree.take_pending() {
+            Some(Pending(notice)) => Some(notice),
+            None => self.tree.channel.receive::<Notice>()?.map(|it| it.0),
+        };
+        match notice {
+            Some(Notice::Ended { end, usage, .. }) => {
                 self.tree.wait_gone();
                 Ok(Event::Ended(end, usage))
             }
-            Some((Notice::MemoryExceeded { bytes }, _)) => Ok(Event::MemoryExceeded(bytes)),
-            Some((Notice::Failed(failure), _)) => Err(failure.into()),
+            Some(Notice::MemoryExceeded { bytes }) => Ok(Event::MemoryExceeded(bytes)),
+            Some(Notice::Failed(failure)) => Err(failure.into()),
             Some(_) => Err(SandboxError::Message),
             None => {
                 self.tree.wait_gone();

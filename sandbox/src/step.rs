@@ -26,16 +26,16 @@ pub(crate) trait Stage<T> {
 
 impl<T, E: Into<io::Error>> Stage<T> for Result<T, E> {
     fn stage(self, stage: &str) -> Result<T, Failure> {
-        self.map_err(|error| Failure::new(stage, None, error.into()))
+        self.map_err(|error| Failure::new(stage, None, &error.into()))
     }
 
     fn stage_at(self, stage: &str, path: &Path) -> Result<T, Failure> {
-        self.map_err(|error| Failure::new(stage, AbsPath::new(path).ok(), error.into()))
+        self.map_err(|error| Failure::new(stage, AbsPath::new(path).ok(), &error.into()))
     }
 }
 
 impl Failure {
-    pub(crate) fn new(stage: &str, path: Option<AbsPath>, error: io::Error) -> Self {
+    pub(crate) fn new(stage: &str, path: Option<AbsPath>, error: &io::Error) -> Self {
         Self {
             stage: stage.to_owned(),
             path,

@@ -43,6 +43,12 @@ pub const ARGUMENT: &CStr = c"__zygote";
 /// Where the zygote finds its end of the channel.
 const CHANNEL: i32 = 3;
 
+/// Announces an [`Order`]: an empty packet would read as the end of the channel.
+#[derive(Debug, Serialize, Deserialize)]
+enum Ask {
+    One,
+}
+
 /// A request, which travels as a sealed file beside one end of the new init's channel.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -62,6 +68,7 @@ enum Answer {
 #[derive(Debug)]
 pub struct Zygote {
     channel: Channel,
+    pid: Pid,
     pidfd: OwnedFd,
 }
 
@@ -96,11 +103,18 @@ impl Zygote {
                 }
                 sys::process::exit(125)
             }
-            Fork::Parent { pidfd, .. } => Ok(Self {
+            Fork::Parent { pid, pidfd } => Ok(Self {
                 channel: ours,
+                pid,
                 pidfd,
             }),
         }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
     }
 
     /// Asks for a sandbox and does not wait until it is confined.
@@ -121,7 +135,8 @@ impl Zygote {
         };
         let sealed = channel::seal(&order)?;
         let (ours, theirs) = Channel::pair()?;
-        self.channel.send(&(), &[sealed.as_fd(), theirs.as_fd()])?;
+        self.channel
+            .send(&Ask::One, &[sealed.as_fd(), theirs.as_fd()])?;
         drop(theirs);
         match self.channel.receive::<Answer>()? {
             Some((Answer::Cloned { pid, superuser }, mut descriptors)) => {
@@ -129,7 +144,7 @@ impl Zygote {
                     return Err(SandboxError::Message);
                 };
                 let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
-                let limits = native::statuses(&confinement.limits, held, superuser);
+                let limits = native::statuses(&confinement.limits, &held, superuser);
                 let tree = Tree {
                     channel: ours,
                     pid,
@@ -137,6 +152,7 @@ impl Zygote {
                     cgroup,
                     reaper: None,
                     reaped: false,
+                    pending: std::cell::RefCell::default(),
                     ending: crate::running::Ending::Direct,
                 };
                 Ok(Ordered { tree, limits })
@@ -233,7 +249,7 @@ fn fresh_network() -> Result<(), Failure> {
 
 /// Answers every request with why there will be none.
 fn refuse_all(channel: &Channel, failure: &Failure) {
-    while let Ok(Some(((), _))) = channel.receive::<()>() {
+    while let Ok(Some((_, _))) = channel.receive::<Ask>() {
         let _ = channel.send(&Answer::Refused(failure.clone()), &[]);
     }
 }
@@ -242,7 +258,7 @@ fn refuse_all(channel: &Channel, failure: &Failure) {
 fn serve(channel: &Channel, network: Network) {
     let mut inits: HashMap<Pid, (OwnedFd, Limits)> = HashMap::new();
     let mut idmaps: HashMap<Identity, OwnedFd> = HashMap::new();
-    while let Ok(Some(((), descriptors))) = channel.receive::<()>() {
+    while let Ok(Some((Ask::One, descriptors))) = channel.receive::<Ask>() {
         let answer = match clone_one(descriptors, network, &mut idmaps) {
             Ok((pid, pidfd, superuser, limits)) => {
                 let answer = Answer::Cloned {

@@ -24,8 +24,13 @@ pub(crate) enum Fork {
 
 /// Threads of the calling process: the link count of its task folder, less two, proc(5).
 pub(crate) fn threads() -> io::Result<u64> {
-    let links = rustix::fs::stat("/proc/self/task")?.st_nlink;
-    Ok(u64::from(links).saturating_sub(2).max(1))
+    let task = rustix::fs::statx(
+        rustix::fs::CWD,
+        "/proc/self/task",
+        rustix::fs::AtFlags::empty(),
+        rustix::fs::StatxFlags::NLINK,
+    )?;
+    Ok(u64::from(task.stx_nlink).saturating_sub(2).max(1))
 }
 
 /// Forks into the new namespaces of `flags` (`CLONE_NEW*`).
@@ -141,11 +146,6 @@ pub(crate) fn execve(program: &CStr, arguments: &[CString], variables: &[CString
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(code) }
-}
-
-/// Closes every descriptor from `first` on, close_range(2).
-pub(crate) fn close_from(first: u32) -> io::Result<()> {
-    close_range(first, u32::MAX)
 }
 
 /// Gives the process a new, empty session keyring, keyctl(2).

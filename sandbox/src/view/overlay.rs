@@ -3,9 +3,10 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Gid, Mode, Uid};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags};
+use rustix::thread::CapabilitiesSecureBits;
 
 use super::root::{self, Root};
 use crate::filesystem::Staging;
@@ -111,7 +112,31 @@ fn overlay(
         ("workdir", work.as_str()),
         ("userxattr", ""),
     ];
-    let tree = root::filesystem("overlay", &options, MountAttrFlags::empty())
-        .stage_at("laying an overlay over", path)?;
+    // Overlayfs works in the layers as whoever mounts it: on an idmapped upper layer that has
+    // to be the user whom the map knows.
+    let tree = match (make, view.ids()) {
+        (false, (uid, gid)) if rustix::process::geteuid().is_root() && uid != 0 => {
+            as_user(uid, gid, || {
+                root::filesystem("overlay", &options, MountAttrFlags::empty())
+            })
+        }
+        _ => root::filesystem("overlay", &options, MountAttrFlags::empty()),
+    }
+    .stage_at("laying an overlay over", path)?;
     view.attach(tree.as_fd(), path, true)
+}
+
+/// Does `work` with another effective user and every capability, credentials(7).
+fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let bits = rustix::thread::capabilities_secure_bits()?;
+    // Without this, leaving uid 0 would take the capabilities.
+    let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP;
+    rustix::thread::set_capabilities_secure_bits(bits | keep)?;
+    rustix::thread::set_thread_res_gid(None, Gid::from_raw(gid), None)?;
+    rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None)?;
+    let result = work();
+    rustix::thread::set_thread_res_uid(None, Uid::ROOT, None)?;
+    rustix::thread::set_thread_res_gid(None, Gid::ROOT, None)?;
+    rustix::thread::set_capabilities_secure_bits(bits)?;
+    result
 }

@@ -69,6 +69,11 @@ impl Root {
         })
     }
 
+    /// The payload's user and group id.
+    pub(super) fn ids(&self) -> (u32, u32) {
+        self.ids
+    }
+
     /// Opens what the view shows at `path`, without following a link.
     pub(super) fn open(&self, path: &AbsPath) -> Result<OwnedFd, Failure> {
         self.look(path).stage_at("opening a name of the view", path)

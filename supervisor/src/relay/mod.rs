@@ -232,6 +232,7 @@ impl<'user> Relay<'user> {
     }
 
     /// Whether `stream` is still served.
+    #[cfg(test)]
     pub(crate) fn is_open(&self, stream: Stream) -> bool {
         self.lanes.iter().any(|lane| lane.stream() == stream)
     }

@@ -49,6 +49,10 @@ pub(crate) enum SignalsError {
 #[derive(Debug)]
 pub(crate) struct Signals {
     fd: OwnedFd,
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "init gives the payload a mask of its own")
+    )]
     previous: SignalSet,
 }
 
@@ -86,6 +90,7 @@ impl Signals {
     }
 
     /// The mask from before, which a child should start with.
+    #[cfg(test)]
     pub(crate) fn previous(&self) -> &SignalSet {
         &self.previous
     }
@@ -95,6 +100,7 @@ impl Signals {
     /// # Errors
     ///
     /// [`SignalsError::Block`].
+    #[cfg(test)]
     pub(crate) fn restore(self) -> Result<(), SignalsError> {
         signal::restore(&self.previous).map_err(|source| SignalsError::Block { source })
     }

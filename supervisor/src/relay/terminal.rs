@@ -95,7 +95,12 @@ impl std::fmt::Debug for RawGuard<'_> {
     }
 }
 
-impl RawGuard<'_> {
+impl<'user> RawGuard<'user> {
+    /// The terminal.
+    pub(crate) fn terminal(&self) -> BorrowedFd<'user> {
+        self.fd
+    }
+
     /// Whether the terminal was raw when this guard last looked.
     pub(crate) fn is_applied(&self) -> bool {
         self.applied

@@ -1,0 +1,256 @@
+//! What is looked at when a command has ended: protected names that appeared meanwhile.
+//!
+//! A name that did not exist has no mount that could keep it from being made. In direct mode
+//! it is moved aside before the call answers: in its own folder, so that nothing is lost and
+//! the move is atomic, under a name that no program looks for.
+//!
+//! # Invariants
+//!
+//! - **Nothing is deleted.** What is found is renamed, never over something else.
+//! - **What is inert stays.** A repository that `git init` or `git clone` made keeps its
+//!   configuration and its sample hooks, if nothing in them can run a program.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use policy::GitConfig;
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use sandbox::AbsPath;
+
+use crate::planner::Planned;
+use crate::planner::walk::{self, Found, Names};
+use crate::planner::worktree::read_small;
+
+/// What has to be looked at, kept apart from the plan so that the reaper can hold it too.
+#[derive(Clone, Debug)]
+pub(crate) struct Aftermath {
+    id: String,
+    searched: Vec<(AbsPath, Found)>,
+    names: Names,
+    absent: Vec<PathBuf>,
+}
+
+/// One name that appeared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quarantined {
+    /// Where it appeared.
+    pub(crate) path: PathBuf,
+    /// Where it is now, or why it could not be moved.
+    pub(crate) moved: Result<PathBuf, String>,
+}
+
+impl Aftermath {
+    pub(crate) fn new(id: &str, planned: Planned) -> Self {
+        Self {
+            id: id.to_owned(),
+            searched: planned.searched,
+            names: planned.names,
+            absent: planned.absent,
+        }
+    }
+
+    /// Moves aside every protected name that the search before the start did not find.
+    ///
+    /// The error says why a tree could not be searched; what was found elsewhere is moved.
+    pub(crate) fn quarantine(&self) -> (Vec<Quarantined>, Option<walk::WalkError>) {
+        let mut moved = Vec::new();
+        let mut failed = None;
+        for (root, before) in &self.searched {
+            let after = match walk::walk(root, &self.names) {
+                Ok(after) => after,
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
+                }
+            };
+            let known: BTreeSet<&PathBuf> = before.protected.iter().collect();
+            let pointed = self.absent.iter().filter(|it| it.starts_with(root));
+            let appeared = after
+                .protected
+                .iter()
+                .filter(|it| !known.contains(it))
+                .chain(pointed.filter(|it| it.symlink_metadata().is_ok()));
+            let mut seen = BTreeSet::new();
+            for path in appeared {
+                if seen.insert(path) && !is_inert(path) {
+                    moved.push(Quarantined {
+                        path: path.clone(),
+                        moved: self.move_aside(root, path),
+                    });
+                }
+            }
+        }
+        (moved, failed)
+    }
+
+    fn move_aside(&self, root: &AbsPath, path: &Path) -> Result<PathBuf, String> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err("it has no name".to_owned());
+        };
+        let below = parent.strip_prefix(root).map_err(|it| it.to_string())?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let told = |error: rustix::io::Errno| std::io::Error::from(error).to_string();
+        let top = rustix::fs::openat(CWD, &**root, flags, Mode::empty()).map_err(told)?;
+        let folder = if below.as_os_str().is_empty() {
+            top
+        } else {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            rustix::fs::openat2(&top, below, flags, Mode::empty(), resolve).map_err(told)?
+        };
+        let mut aside = OsString::from(name);
+        aside.push(format!(".stockade-quarantine-{}", self.id));
+        let rename =
+            || rustix::fs::renameat_with(&folder, name, &folder, &aside, RenameFlags::NOREPLACE);
+        let result = match rename() {
+            // The payload may have closed the folder to writing; it is the same user's.
+            Err(rustix::io::Errno::ACCESS) => {
+                let mode = rustix::fs::fstat(folder.as_fd()).map_err(told)?.st_mode;
+                let opened = Mode::from_raw_mode(mode) | Mode::WUSR | Mode::XUSR;
+                rustix::fs::fchmod(&folder, opened).map_err(told)?;
+                rename()
+            }
+            other => other,
+        };
+        result.map_err(told)?;
+        Ok(parent.join(aside))
+    }
+}
+
+/// Whether nothing that git would read at `path` can run a program.
+fn is_inert(path: &Path) -> bool {
+    let is_link = path.is_symlink();
+    match path.file_name().map(OsStr::as_bytes) {
+        Some(b"hooks") if !is_link && path.is_dir() => hooks_are_samples(path),
+        Some(b"config" | b"config.worktree") if !is_link => {
+            read_small(path).is_some_and(|text| GitConfig::parse(&text).is_inert())
+        }
+        // Attributes name filters; the configuration, which is looked at too, defines them.
+        Some(b"attributes") if path.parent().is_some_and(|it| it.ends_with("info")) => !is_link,
+        // A submodule's or a worktree's pointer, to a repository that is looked at as well.
+        Some(b".git") if !is_link => points_inside(path),
+        Some(b"commondir" | b"gitdir") => !is_link,
+        _ => false,
+    }
+}
+
+/// Whether the folder holds nothing but what `git init` copies from its templates.
+fn hooks_are_samples(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|entries| {
+        entries.into_iter().all(|entry| {
+            entry.is_ok_and(|entry| {
+                let is_file = entry.file_type().is_ok_and(|it| it.is_file());
+                is_file && entry.file_name().as_bytes().ends_with(b".sample")
+            })
+        })
+    })
+}
+
+/// Whether a `.git` file points to a folder beside or below its own place.
+fn points_inside(path: &Path) -> bool {
+    let Some(text) = read_small(path) else {
+        return false;
+    };
+    let Some(target) = policy::pointer(&text) else {
+        return false;
+    };
+    let Some(folder) = path.parent() else {
+        return false;
+    };
+    let target = folder.join(OsStr::from_bytes(target));
+    let repository = target.canonicalize().ok();
+    // The nearest folder above that is a work tree's top holds the repository as well.
+    let top = folder
+        .ancestors()
+        .skip(1)
+        .find(|it| it.join(".git").is_dir());
+    match (repository, top) {
+        (Some(repository), Some(top)) => {
+            repository.starts_with(top.join(".git"))
+                && read_small(&repository.join("config"))
+                    .is_none_or(|text| GitConfig::parse(&text).is_inert())
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::PathRule;
+
+    use super::*;
+
+    fn aftermath(root: &Path) -> Aftermath {
+        let rules: Vec<PathRule> = [".git/hooks", ".git/config", ".mcp.json"]
+            .iter()
+            .map(|it| PathRule::parse(it).unwrap())
+            .collect();
+        let names = Names::new(rules.iter(), [].iter());
+        let root = AbsPath::new(root.canonicalize().unwrap()).unwrap();
+        let found = walk::walk(&root, &names).unwrap();
+        Aftermath {
+            id: "t".to_owned(),
+            searched: vec![(root, found)],
+            names,
+            absent: Vec::new(),
+        }
+    }
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn what_appeared_is_moved_aside_and_what_was_there_stays() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "old/.mcp.json", "{}");
+        let aftermath = aftermath(root.path());
+        write(root.path(), "new/.mcp.json", "evil");
+        write(root.path(), "new/.git/hooks/post-commit", "evil");
+        write(root.path(), "new/.git/config", "[core]\nfsmonitor = x\n");
+        let (moved, failed) = aftermath.quarantine();
+        assert!(failed.is_none());
+        assert_eq!(moved.len(), 3, "{moved:?}");
+        assert!(root.path().join("old/.mcp.json").exists());
+        for name in ["new/.mcp.json", "new/.git/hooks", "new/.git/config"] {
+            assert!(!root.path().join(name).exists(), "{name}");
+            let aside = format!("{name}.stockade-quarantine-t");
+            assert!(root.path().join(aside).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_repository_made_on_the_host_meanwhile_survives() {
+        let root = tempfile::tempdir().unwrap();
+        let aftermath = aftermath(root.path());
+        write(root.path(), "new/.git/config", "[core]\n\tbare = false\n");
+        write(root.path(), "new/.git/hooks/pre-push.sample", "#!/bin/sh\n");
+        assert_eq!(aftermath.quarantine().0, []);
+    }
+
+    #[test]
+    fn a_folder_that_was_closed_to_writing_is_opened_again() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let aftermath = aftermath(root.path());
+        write(root.path(), "d/.mcp.json", "evil");
+        let closed = std::fs::Permissions::from_mode(0o555);
+        std::fs::set_permissions(root.path().join("d"), closed).unwrap();
+        let (moved, _) = aftermath.quarantine();
+        assert!(moved[0].moved.is_ok(), "{moved:?}");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_sample_or_a_configuration_is_not_inert() {
+        let root = tempfile::tempdir().unwrap();
+        let aftermath = aftermath(root.path());
+        write(root.path(), "r/.git/x", "");
+        write(root.path(), "inert", "");
+        std::os::unix::fs::symlink("../../inert", root.path().join("r/.git/config")).unwrap();
+        assert_eq!(aftermath.quarantine().0.len(), 1);
+    }
+}

@@ -1,0 +1,91 @@
+//! Toolchains outside the usual places: what the caller's own `PATH` and variables name.
+
+use std::path::{Path, PathBuf};
+
+use policy::Profile;
+use sandbox::{AbsPath, Access};
+
+use super::places::Places;
+use crate::caller::Caller;
+
+/// Variables that name a toolchain's folder, the part of it that is needed, and how.
+///
+/// Each counts only if the profile passes the variable on.
+const FOLDERS: [(&str, &str, Access); 10] = [
+    ("CARGO_HOME", "bin", Access::Read),
+    ("CARGO_HOME", "config.toml", Access::Read),
+    ("CARGO_HOME", "git", Access::Cache),
+    ("CARGO_HOME", "registry", Access::Cache),
+    ("GOPATH", "pkg/mod", Access::Cache),
+    ("JAVA_HOME", "", Access::Read),
+    ("NVM_DIR", "", Access::Read),
+    ("PYENV_ROOT", "", Access::Read),
+    ("RUSTUP_HOME", "", Access::Read),
+    ("VIRTUAL_ENV", "", Access::Read),
+];
+
+/// What lies beside a `bin` folder and belongs to the same installation.
+const BESIDE_BIN: [&str; 5] = ["bin", "include", "lib", "libexec", "share"];
+
+/// Grants them.
+pub(super) fn grant(places: &mut Places, profile: &Profile, caller: &Caller, workspace: &AbsPath) {
+    let owned = |path: &Path| {
+        caller
+            .home
+            .as_ref()
+            .is_some_and(|home| path.starts_with(home))
+    };
+    let passes = |name: &str| {
+        profile
+            .pass
+            .iter()
+            .any(|it| it.value.matches(name.as_bytes()))
+    };
+    for (variable, part, access) in FOLDERS {
+        let Some(folder) = caller.variable(variable).map(PathBuf::from) else {
+            continue;
+        };
+        if passes(variable) && is_modest(&folder, caller) && !folder.starts_with(workspace) {
+            let path = if part.is_empty() {
+                folder.clone()
+            } else {
+                folder.join(part)
+            };
+            places.grant(&path, access, owned(&path));
+            if variable == "CARGO_HOME" {
+                // Cargo locks files of its home.
+                places.private(&folder);
+            }
+        }
+    }
+    let path = caller.variable("PATH").unwrap_or_default();
+    for folder in std::env::split_paths(path) {
+        let inside = folder.starts_with(workspace);
+        if inside || !is_modest(&folder, caller) {
+            continue;
+        }
+        places.grant(&folder, Access::Read, owned(&folder));
+        let Some(prefix) = folder.parent().filter(|_| folder.ends_with("bin")) else {
+            continue;
+        };
+        if !is_modest(prefix, caller) {
+            continue;
+        }
+        for part in BESIDE_BIN {
+            let path = prefix.join(part);
+            places.grant(&path, Access::Read, owned(&path));
+        }
+    }
+}
+
+/// Whether a folder can be a toolchain's: absolute, and neither `/` nor the home nor above it.
+fn is_modest(folder: &Path, caller: &Caller) -> bool {
+    let holds_home = caller
+        .home
+        .as_ref()
+        .is_some_and(|home| home.starts_with(folder));
+    let private = ["/tmp", "/var/tmp", "/proc", "/dev", "/run"]
+        .iter()
+        .any(|it| folder.starts_with(it));
+    folder.is_absolute() && folder.parent().is_some() && !holds_home && !private
+}
