@@ -272,7 +272,8 @@ impl Reader<'_> {
                 }
                 Some(b'"') => quoted = !quoted,
                 Some(b'\\') => match self.next()? {
-                    b'\n' => continue,
+                    // Joins lines, and keeps the space before it.
+                    b'\n' => (),
                     b't' => value.push(b'\t'),
                     b'b' => value.push(8),
                     b'n' => value.push(b'\n'),
