@@ -171,6 +171,18 @@ impl PathRule {
         self.anchor
     }
 
+    /// Whether every match of `self` is at or below what `over`, without globs, names.
+    ///
+    /// Decided by the text alone: two anchors may be the same place, which is not known here.
+    pub(crate) fn is_within(&self, over: &Self) -> bool {
+        let literal = |it: &Component| matches!(it, Component::Literal(_));
+        let same = self.components == over.components;
+        let below = self.components.starts_with(&over.components)
+            && over.anchor != Anchor::Anywhere
+            && over.components.iter().all(literal);
+        self.anchor == over.anchor && (same || below)
+    }
+
     /// The pattern below the place that its anchor names; `Anywhere` starts at the workspace.
     ///
     /// `None` when it needs a home and there is none.
