@@ -322,14 +322,94 @@ fn every_shipped_profile_loads_says_what_it_is_for_and_prints_what_reads_back() 
     }
 }
 
+fn shipped() -> impl Iterator<Item = Profile> {
+    BUILTIN_NAMES.into_iter().map(|name| {
+        Profile::load(&source(name, builtin(name).unwrap()), &Texts(Vec::new())).unwrap()
+    })
+}
+
+#[test]
+fn no_shipped_profile_passes_a_variable_that_holds_a_secret_by_custom() {
+    let secrets = "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY ANTHROPIC_API_KEY OPENAI_API_KEY \
+        GITHUB_TOKEN GH_TOKEN CI_JOB_TOKEN CARGO_REGISTRY_TOKEN CARGO_REGISTRIES_X_TOKEN NPM_TOKEN \
+        NODE_AUTH_TOKEN NPM_CONFIG__AUTH PIP_INDEX_URL UV_INDEX_URL GOPROXY HTTPS_PROXY \
+        SSH_AUTH_SOCK GPG_AGENT_INFO DOCKER_HOST DBUS_SESSION_BUS_ADDRESS XDG_RUNTIME_DIR \
+        KUBECONFIG LD_PRELOAD LD_LIBRARY_PATH GIT_CONFIG_GLOBAL GIT_SSH_COMMAND BASH_ENV ENV \
+        NODE_OPTIONS PYTHONSTARTUP";
+    for profile in shipped() {
+        for name in secrets.split_whitespace() {
+            let passed = profile
+                .pass
+                .iter()
+                .find(|it| it.value.matches(name.as_bytes()));
+            assert_eq!(passed, None, "{}: {name}", profile.name);
+        }
+        assert!(profile.pass.iter().any(|it| it.value.matches(b"PATH")));
+    }
+}
+
+#[test]
+fn no_shipped_profile_grants_a_place_that_holds_secrets_by_custom() {
+    let secrets = "/home/u/.ssh/id_rsa /home/u/.aws/credentials /home/u/.gnupg/x /home/u/.netrc \
+        /home/u/.npmrc /home/u/.pypirc /home/u/.git-credentials /home/u/.config/gh/hosts.yml \
+        /home/u/.config/git/credentials /home/u/.config/pip/pip.conf /home/u/.bash_history \
+        /home/u/.cargo/credentials.toml /home/u/.docker/config.json /home/u/.gem/credentials \
+        /home/u/.gradle/gradle.properties /home/u/.kube/config /home/u/.m2/settings.xml \
+        /home/u/.local/share/keyrings/x /home/u/.local/share/uv/credentials/x \
+        /home/u/.mozilla/x /home/u/Documents/x /etc/shadow /etc/sudoers /etc/ssh/ssh_host_rsa_key \
+        /etc/ssl/private/x /etc/pki/tls/private/x /etc/environment /etc/docker/key.json \
+        /etc/kubernetes/admin.conf /root/.ssh/id_rsa /run/docker.sock /run/user/1000/bus \
+        /run/secrets/x /var/run/docker.sock /var/lib/x /proc/1/environ /sys/kernel/x /dev/sda /srv/x";
+    let variables = crate::Variables {
+        workspace: "/home/u/w".into(),
+        home: Some("/home/u".into()),
+    };
+    for profile in shipped() {
+        let grants = [&profile.read, &profile.write, &profile.cache];
+        let grants: Vec<crate::Resolved> = grants
+            .iter()
+            .flat_map(|it| it.iter())
+            .filter_map(|it| it.value.resolve(&variables))
+            .collect();
+        for secret in secrets.split_whitespace() {
+            let mut above = std::path::Path::new(secret).ancestors();
+            let granted = above.find(|it| grants.iter().any(|grant| grant.matches(it)));
+            assert_eq!(granted, None, "{}: {secret}", profile.name);
+        }
+        let bin = std::path::Path::new("/usr");
+        assert!(grants.iter().any(|it| it.matches(bin)), "{}", profile.name);
+    }
+}
+
+#[test]
+fn shipped_profiles_protect_what_git_shells_editors_and_agents_obey() {
+    let names = ".git/hooks .git/config .git/config.worktree .git/commondir .GIT/Hooks \
+        a/b/.git/hooks .hg/hgrc .bashrc sub/.zshrc .envrc .vscode sub/x.code-workspace .idea \
+        .mcp.json .claude .codex .cursor .stockade";
+    let ordinary = "src/main.rs Makefile package.json .gitignore .gitattributes .github/workflows \
+        .git/HEAD .git/index .git/objects .git/refs .git/logs .npmrc .cargo/config.toml target \
+        node_modules/.bin .venv";
+    for profile in shipped() {
+        let is_protected = |name: &str| {
+            let name = std::path::Path::new(name);
+            profile.protect.iter().any(|it| it.value.matches_end(name))
+        };
+        for name in names.split_whitespace() {
+            assert!(is_protected(name), "{}: {name}", profile.name);
+        }
+        for name in ordinary.split_whitespace() {
+            assert!(!is_protected(name), "{}: {name}", profile.name);
+        }
+    }
+}
+
 /// Every shipped profile as `stockade profile show --effective` prints it.
 #[test]
 fn the_shipped_profiles_are_in_effect_what_is_recorded() {
-    for name in BUILTIN_NAMES {
-        let profile = Profile::load(&source(name, builtin(name).unwrap()), &Texts(Vec::new()));
+    for profile in shipped() {
+        let name = &profile.name;
         // Lines move with every comment; the file that a value came from does not.
         let text: String = profile
-            .unwrap()
             .to_toml()
             .lines()
             .map(|line| match line.rsplit_once(':') {
