@@ -403,6 +403,31 @@ fn shipped_profiles_protect_what_git_shells_editors_and_agents_obey() {
     }
 }
 
+const REFERENCE: &str = include_str!("../../docs/PROFILES.md");
+
+#[test]
+fn the_reference_describes_every_key_and_its_examples_load() {
+    let keys = "schema name description extends require require_landlock require_limits read write \
+        deny protect cache private tmp_size mode allow_ptrace_of_children \
+        allow_nested_user_namespaces pass set";
+    for key in keys.split_whitespace().chain(LIMIT_NAMES) {
+        let row = format!("| `{key}` |");
+        assert!(REFERENCE.contains(&row), "{key} has no row");
+    }
+    for name in BUILTIN_NAMES {
+        let row = format!("| `{name}`");
+        assert!(REFERENCE.contains(&row), "{name} has no row");
+    }
+    let blocks = REFERENCE.split("```toml\n").skip(1);
+    let mut examples = 0;
+    for text in blocks.filter_map(|it| it.split("```").next()) {
+        let loaded = Profile::load(&source("p", text), &Texts(Vec::new()));
+        assert_eq!(loaded.err().map(|it| it.to_string()), None, "{text}");
+        examples += 1;
+    }
+    assert_eq!(examples, 3);
+}
+
 /// Every shipped profile as `stockade profile show --effective` prints it.
 #[test]
 fn the_shipped_profiles_are_in_effect_what_is_recorded() {
