@@ -17,3 +17,7 @@ pub fn builtin(name: &str) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "builtin_tests.rs"]
+mod tests;
