@@ -13,10 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+mod compose;
 mod document;
 mod environment;
 mod error;
 mod git_config;
+mod glob;
 mod pattern;
 mod print;
 mod profile;

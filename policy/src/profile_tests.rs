@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::builtin::{BUILTIN_NAMES, builtin};
+use crate::source::{Catalog, Source};
 
 struct Texts(Vec<(&'static str, &'static str)>);
 

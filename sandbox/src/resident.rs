@@ -79,6 +79,20 @@ fn descendants() -> Vec<i32> {
     found
 }
 
+/// Kills everything in the session that `leader` led, whatever became of the leader.
+pub(crate) fn kill_session(leader: Pid) {
+    let leader = leader.as_raw_nonzero().get();
+    for pid in pids() {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let session = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.split(' ').nth(3)?.parse::<i32>().ok());
+        if let (true, Some(pid)) = (session == Some(leader) && pid != leader, Pid::from_raw(pid)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 /// Sends a signal to everything below this process.
 pub(crate) fn signal_descendants(number: i32) {
     let Some(signal) = Signal::from_named_raw(number) else {

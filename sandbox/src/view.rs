@@ -38,13 +38,14 @@ pub(crate) fn build(
     root::make_private()?;
     let root = Root::mount(identity, filesystem.tmp_size)?;
     let mut notes = Vec::new();
-    for link in &filesystem.links {
-        root.link(link)?;
-    }
     for entry in entry::sorted(filesystem) {
         if let Some(note) = place(&root, &entry, filesystem, idmap)? {
             notes.push(note);
         }
+    }
+    // Last, since a private directory would hide those that lie in it.
+    for link in &filesystem.links {
+        root.link(link)?;
     }
     dev::mount(&root)?;
     let settings = proc::mount(&root)?;

@@ -20,6 +20,7 @@ use policy::GitConfig;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use sandbox::AbsPath;
 
+use crate::keepsake::{Keepsake, KeepsakeError};
 use crate::planner::Planned;
 use crate::planner::walk::{self, Found, Names};
 use crate::planner::worktree::read_small;
@@ -31,6 +32,8 @@ pub(crate) struct Aftermath {
     searched: Vec<(AbsPath, Found)>,
     names: Names,
     absent: Vec<PathBuf>,
+    protected: Vec<AbsPath>,
+    kept: Keepsake,
 }
 
 /// One name that appeared.
@@ -49,14 +52,22 @@ impl Aftermath {
             searched: planned.searched,
             names: planned.names,
             absent: planned.absent,
+            protected: planned.confinement.filesystem().protected.clone(),
+            kept: Keepsake::default(),
         }
+    }
+
+    /// Keeps in mind what protected names hold, for a back end that cannot hold them.
+    pub(crate) fn keep(&mut self) -> Result<(), KeepsakeError> {
+        self.kept = Keepsake::of(self.protected.iter().map(|it| &**it))?;
+        Ok(())
     }
 
     /// Moves aside every protected name that the search before the start did not find.
     ///
     /// The error says why a tree could not be searched; what was found elsewhere is moved.
     pub(crate) fn quarantine(&self) -> (Vec<Quarantined>, Option<walk::WalkError>) {
-        let mut moved = Vec::new();
+        let mut moved = self.restore();
         let mut failed = None;
         for (root, before) in &self.searched {
             let after = match walk::walk(root, &self.names) {
@@ -84,6 +95,28 @@ impl Aftermath {
             }
         }
         (moved, failed)
+    }
+
+    /// Moves aside what was changed of what was kept in mind, and puts the old content back.
+    fn restore(&self) -> Vec<Quarantined> {
+        let mut restored = Vec::new();
+        for path in self.kept.changed() {
+            let root = self
+                .searched
+                .iter()
+                .find(|(root, _)| path.starts_with(root));
+            let aside = match root {
+                _ if path.symlink_metadata().is_err() => Ok(path.clone()),
+                Some((root, _)) => self.move_aside(root, &path),
+                None => Err("it lies in no tree that was searched".to_owned()),
+            };
+            let moved = aside.and_then(|aside| {
+                self.kept.put_back(&path).map_err(|it| it.to_string())?;
+                Ok(aside)
+            });
+            restored.push(Quarantined { path, moved });
+        }
+        restored
     }
 
     fn move_aside(&self, root: &AbsPath, path: &Path) -> Result<PathBuf, String> {
@@ -190,11 +223,18 @@ mod tests {
         let names = Names::new(rules.iter(), [].iter());
         let root = AbsPath::new(root.canonicalize().unwrap()).unwrap();
         let found = walk::walk(&root, &names).unwrap();
+        let found_protected = found
+            .protected
+            .iter()
+            .map(|it| AbsPath::new(it).unwrap())
+            .collect();
         Aftermath {
             id: "t".to_owned(),
             searched: vec![(root, found)],
             names,
             absent: Vec::new(),
+            protected: found_protected,
+            kept: Keepsake::default(),
         }
     }
 
@@ -221,6 +261,24 @@ mod tests {
             let aside = format!("{name}.stockade-quarantine-t");
             assert!(root.path().join(aside).exists(), "{name}");
         }
+    }
+
+    #[test]
+    fn what_was_kept_in_mind_is_put_back() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), ".git/config", "[core]\n");
+        let mut aftermath = aftermath(root.path());
+        aftermath.keep().unwrap();
+        write(root.path(), ".git/config", "[core]\nfsmonitor = x\n");
+        assert_eq!(aftermath.quarantine().0.len(), 1);
+        let text = std::fs::read_to_string(root.path().join(".git/config")).unwrap();
+        assert_eq!(text, "[core]\n");
+        let aside = root.path().join(".git/config.stockade-quarantine-t");
+        assert!(
+            std::fs::read_to_string(aside)
+                .unwrap()
+                .contains("fsmonitor")
+        );
     }
 
     #[test]

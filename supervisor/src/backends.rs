@@ -1,9 +1,9 @@
 //! Chooses the back end that carries a confinement out, and has it prepare the sandbox.
 
-use sandbox::probe::{self, Machine};
+use sandbox::probe::{self, Feature, Machine};
 use sandbox::stage::Executable;
 use sandbox::{
-    AbsPath, Backend, Bwrap, Confinement, Host, Landlock, Native, Prepared, SandboxError,
+    AbsPath, Backend, Bwrap, Confinement, Host, Isolation, Landlock, Native, Prepared, SandboxError,
 };
 
 use crate::caller::Caller;
@@ -55,6 +55,24 @@ pub(crate) fn prepare(
             }
             other => other,
         },
+    }
+}
+
+/// Whether the sandbox will have no mounts that keep protected names as they are.
+pub(crate) fn is_without_mounts(
+    asked: Option<BackendName>,
+    confinement: &Confinement,
+    caller: &Caller,
+) -> Result<bool, SandboxError> {
+    match asked {
+        Some(BackendName::Landlock) => Ok(true),
+        Some(BackendName::Bwrap | BackendName::Native) => Ok(false),
+        // Only a confinement that accepts it can end there.
+        None if confinement.requirement().isolation == Isolation::Full => Ok(false),
+        None => {
+            let machine = examine(confinement.workdir(), caller)?;
+            Ok(!machine.isolates() && !machine.works(Feature::Bubblewrap))
+        }
     }
 }
 

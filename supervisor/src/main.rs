@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod doctor;
 mod exit;
+mod keepsake;
 mod monitor;
 mod output;
 mod overrides;

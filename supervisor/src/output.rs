@@ -125,12 +125,12 @@ pub(crate) fn end(style: Style, answer: &Answer, format: Option<ReportFormat>, w
     for found in &answer.quarantined {
         let text = match &found.moved {
             Ok(place) => format!(
-                "`{}` is a protected name that the command made; it is now `{}`",
+                "`{}` is a protected name that the command made or changed; it is now `{}`",
                 found.path.display(),
                 place.file_name().unwrap_or_default().display()
             ),
             Err(why) => format!(
-                "`{}` is a protected name that the command made, and could not be moved aside \
+                "`{}` is a protected name that the command made or changed, and could not be moved aside \
                  ({why}); look at it before you use it",
                 found.path.display()
             ),

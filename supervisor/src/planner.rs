@@ -1,19 +1,19 @@
 //! From a profile and a workspace to a confinement: what exists, where it really is, and what
 //! in it has to stay as it is.
 
+mod environment;
+mod expand;
 pub(crate) mod places;
 mod toolchain;
 pub(crate) mod walk;
 pub(crate) mod worktree;
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use policy::{Anchor, GitConfig, Limit, Mode, PathRule, Profile, Require, Valued, Variables};
+use policy::{Anchor, Limit, Mode, PathRule, Profile, Require, Valued, Variables};
 use sandbox::{
-    AbsPath, Access, Confinement, ConfinementError, Environment, File, Filesystem, Isolation,
-    LimitKind, Limits, Network, Powers, RESERVED_ID, Requirement, Staging,
+    AbsPath, Access, Confinement, ConfinementError, Filesystem, Isolation, LimitKind, Limits,
+    Network, Powers, Requirement, Staging,
 };
 
 use crate::caller::Caller;
@@ -145,7 +145,10 @@ pub(crate) fn plan(
         (&profile.write, Access::Write),
     ];
     for (rules, access) in lists {
-        for path in rules.iter().flat_map(|it| expand(&it.value, &variables)) {
+        for path in rules
+            .iter()
+            .flat_map(|it| expand::expand(&it.value, &variables))
+        {
             places.grant(&path, access, is_owned(&path));
         }
     }
@@ -194,13 +197,13 @@ pub(crate) fn plan(
         protected.extend(found.protected.iter().cloned());
         masks.extend(found.masked.iter().cloned());
         for repository in &found.repositories {
-            let (exist, missing) = configured(repository);
+            let (exist, missing) = expand::configured(repository);
             protected.extend(exist);
             absent.extend(missing);
         }
     }
     for rule in anchored(&profile.protect) {
-        for path in expand(rule, &variables) {
+        for path in expand::expand(rule, &variables) {
             if path.symlink_metadata().is_ok() {
                 protected.push(path);
             } else {
@@ -226,18 +229,19 @@ pub(crate) fn plan(
         .collect();
     protected.extend(targets);
     for rule in anchored(&profile.deny) {
-        masks.extend(denied(rule, &variables, &grants));
+        masks.extend(expand::denied(rule, &variables, &grants));
     }
-    let mut protected = outermost(protected.into_iter().filter(|it| in_writable(it)).collect())?;
+    let mut protected =
+        expand::outermost(protected.into_iter().filter(|it| in_writable(it)).collect())?;
     protected.retain(|it| !writable.contains(it));
-    let masks = outermost(
+    let masks = expand::outermost(
         masks
             .into_iter()
             .filter(|it| grants.iter().any(|grant| it.starts_with(&grant.path)))
             .collect(),
     )?;
 
-    let environment = environment(profile, caller, &variables, &writable, &mut warnings);
+    let environment = environment::of(profile, caller, &variables, &writable, &mut warnings);
     let workdir = match AbsPath::new(&caller.directory) {
         Ok(directory) if directory.starts_with(workspace) => directory,
         _ => workspace.clone(),
@@ -249,7 +253,7 @@ pub(crate) fn plan(
         pins: Vec::new(),
         links,
         private,
-        files: users(caller)?,
+        files: environment::users(caller)?,
         tmp_size: profile.tmp_size.as_ref().map_or(1 << 30, |it| it.value),
         staging: stage.map(|stage| Staging {
             root: workspace.clone(),
@@ -295,105 +299,6 @@ fn anchored(rules: &[Valued<PathRule>]) -> impl Iterator<Item = &PathRule> {
         .filter(|it| it.anchor() != Anchor::Anywhere)
 }
 
-/// The paths that a rule means; those with a glob exist.
-fn expand(rule: &PathRule, variables: &Variables) -> Vec<PathBuf> {
-    let Some(resolved) = rule.resolve(variables) else {
-        return Vec::new();
-    };
-    if let Some(path) = resolved.as_literal() {
-        return vec![path];
-    }
-    let mut found = Vec::new();
-    let depth = resolved.depth_below_prefix();
-    matching(&resolved.static_prefix(), &resolved, depth, &mut found);
-    found
-}
-
-/// Collects matches below `folder`, at most `depth` names down; no link is followed.
-fn matching(
-    folder: &Path,
-    rule: &policy::Resolved,
-    depth: Option<usize>,
-    found: &mut Vec<PathBuf>,
-) {
-    if depth == Some(0) {
-        return;
-    }
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if rule.matches(&path) {
-            found.push(path);
-        } else if entry.file_type().is_ok_and(|it| it.is_dir()) {
-            matching(&path, rule, depth.map(|it| it - 1), found);
-        }
-    }
-}
-
-/// The real places of a denied rule, where a grant shows them.
-fn denied(rule: &PathRule, variables: &Variables, grants: &[sandbox::Grant]) -> Vec<PathBuf> {
-    let Some(resolved) = rule.resolve(variables) else {
-        return Vec::new();
-    };
-    // Only what some grant shows is searched: a glob over the home does not walk the home.
-    let prefix = resolved.static_prefix();
-    let shown = grants
-        .iter()
-        .any(|it| it.path.starts_with(&prefix) || prefix.starts_with(&it.path));
-    let real = prefix.canonicalize().ok();
-    let real_shown = real
-        .as_ref()
-        .is_some_and(|real| grants.iter().any(|it| real.starts_with(&it.path)));
-    if !shown && !real_shown {
-        return Vec::new();
-    }
-    let mut places = Vec::new();
-    for path in expand(rule, variables) {
-        places.extend(path.canonicalize().ok());
-        if path.symlink_metadata().is_ok_and(|it| !it.is_symlink()) {
-            places.push(path);
-        }
-    }
-    places
-}
-
-/// What a repository's configuration points to: what exists, and what does not.
-fn configured(repository: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let Some(text) = worktree::read_small(&repository.join("config")) else {
-        return (Vec::new(), Vec::new());
-    };
-    let config = GitConfig::parse(&text);
-    let top = if repository.ends_with(".git") {
-        repository.parent().unwrap_or(repository)
-    } else {
-        repository
-    };
-    config
-        .paths()
-        .into_iter()
-        // Relative includes start at the file, hooks and programs at the work tree.
-        .flat_map(|it| [normal(&repository.join(it)), normal(&top.join(it))])
-        .flatten()
-        .partition(|it| it.symlink_metadata().is_ok())
-}
-
-/// A path without `.` and `..`, read as text: what is not there cannot be asked.
-fn normal(path: &Path) -> Option<PathBuf> {
-    let mut out = PathBuf::new();
-    for component in path.components() {
-        match component {
-            std::path::Component::ParentDir => {
-                out.pop();
-            }
-            std::path::Component::CurDir => (),
-            other => out.push(other),
-        }
-    }
-    out.is_absolute().then_some(out)
-}
-
 /// Our own program, helpers and the profiles that were read.
 fn own_files(profile: &Profile, caller: &Caller) -> Vec<PathBuf> {
     let mut own = vec![caller.program.clone()];
@@ -410,95 +315,6 @@ fn own_files(profile: &Profile, caller: &Caller) -> Vec<PathBuf> {
     own.extend(caller.state_folder());
     own.retain(|it| it.exists());
     own
-}
-
-/// Drops what lies below another of the same list: the outer one covers it.
-fn outermost(mut paths: Vec<PathBuf>) -> Result<Vec<AbsPath>, PlanError> {
-    paths.sort();
-    paths.dedup();
-    let mut kept: Vec<AbsPath> = Vec::new();
-    for path in paths {
-        if !kept.last().is_some_and(|it| path.starts_with(it)) {
-            kept.push(AbsPath::new(path)?);
-        }
-    }
-    Ok(kept)
-}
-
-fn environment(
-    profile: &Profile,
-    caller: &Caller,
-    variables: &Variables,
-    writable: &[AbsPath],
-    warnings: &mut Vec<String>,
-) -> Environment {
-    let passed = caller.variables.iter().filter(|(name, value)| {
-        let named = profile
-            .pass
-            .iter()
-            .any(|it| it.value.matches(name.as_bytes()));
-        let usable = name != "CARGO_TARGET_DIR"
-            || writable.iter().any(|it| Path::new(value).starts_with(it))
-            || Path::new(value).is_relative();
-        if named && !usable {
-            warnings.push(format!(
-                "CARGO_TARGET_DIR is not passed: `{}` can not be written inside",
-                value.display()
-            ));
-        }
-        named && usable
-    });
-    let home = variables.home.clone().unwrap_or_else(|| "/tmp".into());
-    let set = profile.set.iter().map(|(name, value)| {
-        let mut bytes = value.value.clone().into_bytes();
-        for (variable, path) in [("${home}", &home), ("${workspace}", &variables.workspace)] {
-            bytes = replace(&bytes, variable.as_bytes(), path.as_os_str().as_bytes());
-        }
-        (OsString::from(name), OsString::from_vec(bytes))
-    });
-    Environment::new(passed.cloned().chain(set))
-}
-
-fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.windows(from.len()).position(|it| it == from) {
-        out.extend_from_slice(rest.get(..at).unwrap_or_default());
-        out.extend_from_slice(to);
-        rest = rest.get(at + from.len()..).unwrap_or_default();
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-/// A user database that knows the user that a privileged caller's payload becomes.
-fn users(caller: &Caller) -> Result<Vec<File>, PlanError> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(Vec::new());
-    }
-    let home = caller.home.clone().unwrap_or_else(|| "/tmp".into());
-    let user = [
-        format!("stockade:x:{RESERVED_ID}:{RESERVED_ID}:Stockade:").into_bytes(),
-        home.as_os_str().as_bytes().to_vec(),
-        b":/bin/sh\n".to_vec(),
-    ]
-    .concat();
-    let group = format!("stockade:x:{RESERVED_ID}:\n").into_bytes();
-    let mut files = Vec::new();
-    for (path, line) in [("/etc/passwd", user), ("/etc/group", group)] {
-        let Ok(mut content) = std::fs::read(path) else {
-            continue;
-        };
-        if content.last().is_some_and(|it| *it != b'\n') {
-            content.push(b'\n');
-        }
-        content.extend_from_slice(&line);
-        files.push(File {
-            path: AbsPath::new(path)?,
-            content,
-        });
-    }
-    Ok(files)
 }
 
 fn network(profile: &Profile) -> Network {

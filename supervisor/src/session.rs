@@ -31,6 +31,7 @@ use crate::backends::{self, BackendName};
 use crate::caller::Caller;
 use crate::catalog::Profiles;
 use crate::exit::Outcome;
+use crate::keepsake::KeepsakeError;
 use crate::monitor::{self, Cause, Ended, MonitorError};
 use crate::overrides::{OverrideError, Overrides};
 use crate::planner::walk::WalkError;
@@ -89,6 +90,8 @@ pub(crate) enum SessionError {
     Signals(#[from] SignalsError),
     #[error("no stage could be made, so nothing ran")]
     Stage(#[from] StageError),
+    #[error(transparent)]
+    Keepsake(#[from] KeepsakeError),
     #[error(transparent)]
     Monitor(#[from] MonitorError),
 }
@@ -160,7 +163,10 @@ pub(crate) fn run(
     } = &planned;
     let command = SandboxedCommand::new(request.program, request.arguments, confinement.clone());
     let warnings = warnings.clone();
-    let aftermath = Aftermath::new(&id, planned);
+    let mut aftermath = Aftermath::new(&id, planned);
+    if backends::is_without_mounts(request.backend, command.confinement(), caller)? {
+        aftermath.keep()?;
+    }
     let host = || host(&aftermath, entry.as_ref(), stage.is_some());
     let receipt = Receipt::begin(&workspace);
     let prepared = backends::prepare(request.backend, command.confinement(), caller, &host)?;

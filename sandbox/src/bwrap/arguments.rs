@@ -45,6 +45,7 @@ pub(crate) type Seen = (AbsPath, u64, u64);
 #[derive(Debug)]
 pub(super) struct Arguments {
     words: Vec<OsString>,
+    set_uid: bool,
     /// Descriptors that the arguments name by number.
     pub(super) descriptors: Vec<OwnedFd>,
     pub(super) notes: Vec<String>,
@@ -69,6 +70,7 @@ impl Arguments {
     pub(super) fn build(order: &Order<'_>) -> Result<Self, SandboxError> {
         let mut arguments = Self {
             words: Vec::new(),
+            set_uid: order.set_uid,
             descriptors: Vec::new(),
             notes: Vec::new(),
             seen: BTreeMap::new(),
@@ -84,7 +86,7 @@ impl Arguments {
             ));
         }
         for link in &filesystem.links {
-            arguments.add([OsStr::new("--symlink"), &link.target, link.path.as_os_str()]);
+            arguments.add(&[OsStr::new("--symlink"), &link.target, link.path.as_os_str()]);
         }
         for entry in entry::sorted(filesystem) {
             arguments.entry(&entry, filesystem, order.scratch)?;
@@ -92,8 +94,8 @@ impl Arguments {
         arguments.devices(filesystem.tmp_size);
         arguments.proc(order.scratch)?;
         arguments.bind("--ro-bind", order.stage, Path::new(STAGE));
-        arguments.add(["--remount-ro", "/dev"]);
-        arguments.add(["--remount-ro", "/"]);
+        arguments.add(&["--remount-ro", "/dev"]);
+        arguments.add(&["--remount-ro", "/"]);
         if arguments.words.len() > MOST {
             return Err(not_held(format!(
                 "{} mounts and denies need {} arguments, and bubblewrap takes {MOST}; use the \
@@ -123,13 +125,13 @@ impl Arguments {
             .collect()
     }
 
-    fn add<S: AsRef<OsStr>, const N: usize>(&mut self, words: [S; N]) {
+    fn add<S: AsRef<OsStr>>(&mut self, words: &[S]) {
         self.words
             .extend(words.iter().map(|it| it.as_ref().to_owned()));
     }
 
     fn bind(&mut self, how: &str, source: &Path, target: &Path) {
-        self.add([OsStr::new(how), source.as_os_str(), target.as_os_str()]);
+        self.add(&[OsStr::new(how), source.as_os_str(), target.as_os_str()]);
     }
 
     fn namespaces(&mut self, order: &Order<'_>) {
@@ -138,27 +140,27 @@ impl Arguments {
         } = order.confinement;
         if order.set_uid {
             // With user namespaces forbidden the set-uid program goes on without one.
-            self.add(["--unshare-user-try"]);
+            self.add(&["--unshare-user-try"]);
         } else {
-            self.add(["--unshare-user"]);
+            self.add(&["--unshare-user"]);
             if !powers.nested_user_namespaces {
-                self.add(["--disable-userns"]);
+                self.add(&["--disable-userns"]);
             }
         }
-        self.add([
+        self.add(&[
             "--unshare-pid",
             "--unshare-ipc",
             "--unshare-uts",
             "--unshare-cgroup",
         ]);
         if *network == Network::Off {
-            self.add(["--unshare-net"]);
+            self.add(&["--unshare-net"]);
         }
-        self.add(["--hostname", "localhost"]);
+        self.add(&["--hostname", "localhost"]);
         // The second stage is the namespace's first process: none of bubblewrap's is inside.
-        self.add(["--as-pid-1", "--die-with-parent"]);
-        self.add(["--cap-drop", "ALL", "--clearenv", "--chdir", "/"]);
-        self.add(["--info-fd", &order.info.to_string()]);
+        self.add(&["--as-pid-1", "--die-with-parent"]);
+        self.add(&["--cap-drop", "ALL", "--clearenv", "--chdir", "/"]);
+        self.add(&["--info-fd", &order.info.to_string()]);
     }
 
     fn entry(
@@ -228,20 +230,23 @@ impl Arguments {
     }
 
     fn tmpfs(&mut self, path: &Path, mode: u32, size: u64) {
-        let (mode, size) = (format!("{mode:o}"), size.to_string());
-        self.add(["--perms", mode.as_str(), "--size", size.as_str(), "--tmpfs"]);
-        self.add([path]);
+        self.add(&["--perms", &format!("{mode:o}")]);
+        // The set-uid program does not let its caller choose.
+        if !self.set_uid {
+            self.add(&["--size", &size.to_string()]);
+        }
+        self.add(&[OsStr::new("--tmpfs"), path.as_os_str()]);
     }
 
     fn data(&mut self, mode: &str, content: &[u8], path: &Path) -> Result<(), SandboxError> {
         let file = channel::seal_bytes(content)?;
-        self.add([
+        self.add(&[
             "--perms",
             mode,
             "--ro-bind-data",
             &file.as_raw_fd().to_string(),
         ]);
-        self.add([path]);
+        self.add(&[path]);
         self.descriptors.push(file);
         Ok(())
     }
@@ -261,8 +266,8 @@ impl Arguments {
                 Ok(())
             }
             (None, true) => {
-                self.add(["--perms", "000", "--tmpfs"]);
-                self.add([
+                self.add(&["--perms", "000", "--tmpfs"]);
+                self.add(&[
                     path.as_os_str(),
                     OsStr::new("--remount-ro"),
                     path.as_os_str(),
@@ -311,13 +316,13 @@ impl Arguments {
     }
 
     fn devices(&mut self, size: u64) {
-        self.add(["--dev", "/dev"]);
+        self.add(&["--dev", "/dev"]);
         self.tmpfs(Path::new("/dev/shm"), 0o1777, size);
     }
 
     /// A `/proc` of the sandbox's own processes, its dangerous parts shut as in the native view.
     fn proc(&mut self, scratch: Option<&Scratch>) -> Result<(), SandboxError> {
-        self.add(["--proc", "/proc"]);
+        self.add(&["--proc", "/proc"]);
         for (names, masked) in [
             (proc::READ_ONLY.as_slice(), false),
             (proc::MASKED.as_slice(), true),

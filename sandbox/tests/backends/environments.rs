@@ -124,10 +124,7 @@ fn without_namespaces() -> Result<(), String> {
     let machine = machine(&world);
     match probe::choose(&requirement(Isolation::Full, 1), &machine) {
         Err(error @ SandboxError::Unsupported { .. })
-            if error.help().is_some_and(|it| !it.is_empty()) =>
-        {
-            ()
-        }
+            if error.help().is_some_and(|it| !it.is_empty()) => {}
         other => return Err(format!("full: {other:?}")),
     }
     match probe::choose(&requirement(Isolation::Landlock, 1), &machine) {
@@ -142,10 +139,7 @@ fn without_landlock() -> Result<(), String> {
     let bare = world.confinement(world.filesystem(), Isolation::Landlock);
     match Landlock.prepare(&bare, sandbox::Host::default()) {
         Err(error @ SandboxError::Unsupported { .. })
-            if error.help().is_some_and(|it| it.contains("LANDLOCK")) =>
-        {
-            ()
-        }
+            if error.help().is_some_and(|it| it.contains("LANDLOCK")) => {}
         other => return Err(format!("landlock: {other:?}")),
     }
     if works(&Native, &bare)? {

@@ -84,6 +84,16 @@ pub(crate) fn backends(suite: &mut Suite) -> Vec<Box<dyn Backend>> {
         Ok(bwrap) => all.push(Box::new(bwrap)),
         Err(error) => suite.not_tested("bwrap", &error.to_string()),
     }
+    // Only an ordinary user's run has one beside it.
+    let set_uid = std::env::current_exe()
+        .unwrap()
+        .with_file_name(crate::free::SET_UID);
+    if set_uid.exists() {
+        match Bwrap::at(&path(set_uid), stage()) {
+            Ok(bwrap) if bwrap.is_set_uid() => all.push(Box::new(bwrap)),
+            other => suite.not_tested("a set-uid bwrap", &format!("{other:?}")),
+        }
+    }
     all
 }
 

@@ -33,8 +33,25 @@ pub(crate) fn readable_copy() -> TempDir {
     for path in [folder.path(), &copy] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
+    // As where user namespaces are forbidden and the distribution ships it so.
+    let set_uid = folder.path().join(SET_UID);
+    if std::fs::copy("/usr/bin/bwrap", &set_uid).is_ok() {
+        std::fs::set_permissions(set_uid, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    }
     folder
 }
+
+/// This binary's copy in `folder`, as another user.
+pub(crate) fn as_user(user: &str, folder: &std::path::Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", user, "--regid", user, "--clear-groups", "--"])
+        .arg(folder.join("backends"));
+    command
+}
+
+/// A bubblewrap that is set-uid root, beside the copy of this binary.
+pub(crate) const SET_UID: &str = "bwrap-set-uid";
 
 /// Processes of the host whose arguments hold `marker`.
 pub(crate) fn processes_with(marker: &str) -> Vec<i32> {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Backend, End, Event, SandboxedCommand};
 
-use crate::cases::{plain, whole};
 use crate::fixture::{self, Suite, World};
 use crate::free;
+use crate::given::{plain, whole};
 
 pub(crate) fn run(suite: &mut Suite) {
     for backend in fixture::backends(suite) {

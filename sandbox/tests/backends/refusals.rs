@@ -1,5 +1,6 @@
 //! What a back end cannot hold is refused before anything runs, and the error names it.
 
+use std::process::ExitCode;
 use std::time::Instant;
 
 use sandbox::{Access, Backend, Bwrap, Isolation, Landlock, Native, SandboxError};
@@ -7,8 +8,11 @@ use sandbox::{Access, Backend, Bwrap, Isolation, Landlock, Native, SandboxError}
 use crate::fixture::{self, Suite, World, grant, path};
 use crate::free;
 
+type Test = fn() -> Result<(), String>;
+type BwrapTest = fn(&Bwrap) -> Result<(), String>;
+
 pub(crate) fn run(suite: &mut Suite) {
-    let tests: [(&str, fn() -> Result<(), String>); 5] = [
+    let tests: [(&str, Test); 5] = [
         ("landlock: full isolation is refused", full),
         ("landlock: a deny inside a grant is refused", deny),
         (
@@ -29,7 +33,7 @@ pub(crate) fn run(suite: &mut Suite) {
     let Ok(bwrap) = Bwrap::find(fixture::stage()) else {
         return;
     };
-    let tests: [(&str, fn(&Bwrap) -> Result<(), String>); 4] = [
+    let tests: [(&str, BwrapTest); 4] = [
         ("bwrap: a protected link is refused", link),
         ("bwrap: staging is refused", staging),
         ("bwrap: more mounts than it takes are refused", too_many),
@@ -191,5 +195,44 @@ fn many(backend: &dyn Backend) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("{:?}, left {left:?}", ran.text))
+    }
+}
+
+/// A set-uid bubblewrap whose outer half fails leaves an inner one that waits for ever.
+pub(crate) fn stuck(suite: &mut Suite) {
+    let title = "bwrap: one that fails half-way is told and ended";
+    if !suite.wants(title) || !rustix::process::getuid().is_root() {
+        return;
+    }
+    let folder = free::readable_copy();
+    // The overflow uid, which a set-uid bubblewrap maps twice and fails.
+    match free::as_user("65534", folder.path())
+        .arg("__overflow")
+        .output()
+    {
+        Ok(output) if output.status.success() => suite.record(title, Ok(())),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            suite.record(title, Err(text));
+        }
+        Err(error) => suite.not_tested(title, &error.to_string()),
+    }
+}
+
+/// Runs as the overflow uid.
+pub(crate) fn overflow() -> ExitCode {
+    let program = std::env::current_exe()
+        .unwrap()
+        .with_file_name(free::SET_UID);
+    let bwrap = Bwrap::at(&path(program.clone()), fixture::stage()).unwrap();
+    let world = World::new();
+    let confinement = world.confinement(world.filesystem(), Isolation::Full);
+    let result = refused(&bwrap, &confinement, "uid map");
+    let left = free::processes_with(&program.display().to_string());
+    println!("{result:?}, left {left:?}");
+    if result.is_ok() && left.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

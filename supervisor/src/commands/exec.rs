@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::cli::ExecArgs;
 use crate::exit::{self, Outcome};
 use crate::output;
+use crate::planner::PlanError;
 use crate::session::{self, Request, SessionError};
 use crate::stage;
 use crate::style::Style;
@@ -73,7 +74,13 @@ fn judge(error: &SessionError) -> (Outcome, Option<String>) {
         SessionError::UnreadableProfile { .. } | SessionError::Override(_) => {
             (Outcome::Usage, None)
         }
-        SessionError::Plan(error) => (Outcome::Usage, error.help().map(str::to_owned)),
+        SessionError::Plan(error) => {
+            let outcome = match error {
+                PlanError::HardLink { .. } | PlanError::Walk { .. } => Outcome::NotConfined,
+                _ => Outcome::Usage,
+            };
+            (outcome, error.help().map(str::to_owned))
+        }
         SessionError::Sandbox(SandboxError::Exec { source, .. }) => match source.raw_os_error() {
             Some(code) if code == rustix::io::Errno::NOENT.raw_os_error() => (
                 Outcome::NotFound,
@@ -84,9 +91,10 @@ fn judge(error: &SessionError) -> (Outcome, Option<String>) {
             _ => (Outcome::NotExecutable, None),
         },
         SessionError::Sandbox(error) => (Outcome::NotConfined, error.help().map(str::to_owned)),
-        SessionError::Stage(_) | SessionError::Streams(_) | SessionError::Signals(_) => {
-            (Outcome::NotConfined, None)
-        }
+        SessionError::Keepsake(_)
+        | SessionError::Stage(_)
+        | SessionError::Streams(_)
+        | SessionError::Signals(_) => (Outcome::NotConfined, None),
         SessionError::Monitor(_) => (Outcome::Failed, None),
     }
 }

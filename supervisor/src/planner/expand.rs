@@ -1,0 +1,124 @@
+//! From rules to places: patterns expanded on disk, and what git's configuration points to.
+
+use std::path::{Path, PathBuf};
+
+use policy::{GitConfig, PathRule, Variables};
+use sandbox::AbsPath;
+
+use super::{PlanError, worktree};
+
+/// The paths that a rule means; those with a glob exist.
+pub(super) fn expand(rule: &PathRule, variables: &Variables) -> Vec<PathBuf> {
+    let Some(resolved) = rule.resolve(variables) else {
+        return Vec::new();
+    };
+    if let Some(path) = resolved.as_literal() {
+        return vec![path];
+    }
+    let mut found = Vec::new();
+    let depth = resolved.depth_below_prefix();
+    matching(&resolved.static_prefix(), &resolved, depth, &mut found);
+    found
+}
+
+/// Collects matches below `folder`, at most `depth` names down; no link is followed.
+fn matching(
+    folder: &Path,
+    rule: &policy::Resolved,
+    depth: Option<usize>,
+    found: &mut Vec<PathBuf>,
+) {
+    if depth == Some(0) {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if rule.matches(&path) {
+            found.push(path);
+        } else if entry.file_type().is_ok_and(|it| it.is_dir()) {
+            matching(&path, rule, depth.map(|it| it - 1), found);
+        }
+    }
+}
+
+/// The real places of a denied rule, where a grant shows them.
+pub(super) fn denied(
+    rule: &PathRule,
+    variables: &Variables,
+    grants: &[sandbox::Grant],
+) -> Vec<PathBuf> {
+    let Some(resolved) = rule.resolve(variables) else {
+        return Vec::new();
+    };
+    // Only what some grant shows is searched: a glob over the home does not walk the home.
+    let prefix = resolved.static_prefix();
+    let shown = grants
+        .iter()
+        .any(|it| it.path.starts_with(&prefix) || prefix.starts_with(&it.path));
+    let real = prefix.canonicalize().ok();
+    let real_shown = real
+        .as_ref()
+        .is_some_and(|real| grants.iter().any(|it| real.starts_with(&it.path)));
+    if !shown && !real_shown {
+        return Vec::new();
+    }
+    let mut places = Vec::new();
+    for path in expand(rule, variables) {
+        places.extend(path.canonicalize().ok());
+        if path.symlink_metadata().is_ok_and(|it| !it.is_symlink()) {
+            places.push(path);
+        }
+    }
+    places
+}
+
+/// What a repository's configuration points to: what exists, and what does not.
+pub(super) fn configured(repository: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let Some(text) = worktree::read_small(&repository.join("config")) else {
+        return (Vec::new(), Vec::new());
+    };
+    let config = GitConfig::parse(&text);
+    let top = if repository.ends_with(".git") {
+        repository.parent().unwrap_or(repository)
+    } else {
+        repository
+    };
+    config
+        .paths()
+        .into_iter()
+        // Relative includes start at the file, hooks and programs at the work tree.
+        .flat_map(|it| [normal(&repository.join(it)), normal(&top.join(it))])
+        .flatten()
+        .partition(|it| it.symlink_metadata().is_ok())
+}
+
+/// A path without `.` and `..`, read as text: what is not there cannot be asked.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            std::path::Component::ParentDir => {
+                out.pop();
+            }
+            std::path::Component::CurDir => (),
+            other => out.push(other),
+        }
+    }
+    out.is_absolute().then_some(out)
+}
+
+/// Drops what lies below another of the same list: the outer one covers it.
+pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Result<Vec<AbsPath>, PlanError> {
+    paths.sort();
+    paths.dedup();
+    let mut kept: Vec<AbsPath> = Vec::new();
+    for path in paths {
+        if !kept.last().is_some_and(|it| path.starts_with(it)) {
+            kept.push(AbsPath::new(path)?);
+        }
+    }
+    Ok(kept)
+}
