@@ -27,6 +27,7 @@ pub struct HostProgram {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     directory: AbsPath,
+    errors: Option<std::sync::Arc<OwnedFd>>,
 }
 
 /// A program of the host that runs. Dropping it kills it.
@@ -76,6 +77,7 @@ impl HostProgram {
             arguments: arguments.into_iter().collect(),
             variables: Vec::new(),
             directory: AbsPath::new("/")?,
+            errors: None,
         })
     }
 
@@ -93,8 +95,14 @@ impl HostProgram {
         self
     }
 
-    /// Starts it with pipes for standard input and output; what it says on standard error goes
-    /// to ours. It outlives us for as long as it takes to notice that its input has ended.
+    /// Where its standard error goes; without this, where ours goes.
+    #[must_use]
+    pub fn errors(mut self, errors: OwnedFd) -> Self {
+        self.errors = Some(std::sync::Arc::new(errors));
+        self
+    }
+
+    /// Starts it with pipes for standard input and output. It outlives us for as long as it takes to notice that its input has ended.
     ///
     /// # Errors
     ///
@@ -164,6 +172,9 @@ impl HostProgram {
         rustix::process::chdir(self.directory.as_os_str())?;
         rustix::stdio::dup2_stdin(stdin)?;
         rustix::stdio::dup2_stdout(stdout)?;
+        if let Some(errors) = &self.errors {
+            rustix::stdio::dup2_stderr(errors.as_fd())?;
+        }
         process::close_except(&[0, 1, 2])?;
         process::reset_signals()
     }
