@@ -18,6 +18,7 @@ mod files;
 mod git;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod life;
