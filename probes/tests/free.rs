@@ -84,7 +84,9 @@ impl Up {
             .arg("run-all")
             .arg("--stage")
             .arg(self.workspace().join(".stage.json"))
-            .args(options);
+            .args(options)
+            // A busy machine must not turn a slow probe into one that says nothing.
+            .args(["--seconds", "20"]);
         let output = command.stderr(Stdio::inherit()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();

@@ -19,6 +19,17 @@ pub(crate) enum BackendName {
     Native,
 }
 
+impl BackendName {
+    /// The word of the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
+            Self::Native => "native",
+        }
+    }
+}
+
 /// Prepares a sandbox with the back end that was asked for, or with the strongest there is.
 ///
 /// The native back end is tried first: what it needs is found by doing it. Only if it cannot

@@ -60,6 +60,15 @@ impl Caller {
         Some(base.join("stockade"))
     }
 
+    /// Where Stockade keeps what it can make again; `None` without a home.
+    pub(crate) fn cache_folder(&self) -> Option<PathBuf> {
+        let base = match self.variable("XDG_CACHE_HOME").map(Path::new) {
+            Some(base) if base.is_absolute() => base.to_owned(),
+            _ => self.home.as_ref()?.join(".cache"),
+        };
+        Some(base.join("stockade"))
+    }
+
     /// Where a person's own profiles lie; `None` without a home.
     pub(crate) fn profile_folder(&self) -> Option<PathBuf> {
         let base = match self.variable("XDG_CONFIG_HOME").map(Path::new) {

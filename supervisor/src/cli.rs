@@ -41,6 +41,15 @@ Examples:
         action: Option<ChangesAction>,
     },
     /// Say what this machine can enforce, what is missing, and what to do about it.
+    #[command(after_help = "\
+Examples:
+  stockade doctor                       the machine, and the default profile tried on it
+  stockade doctor --profile ci --json
+  stockade doctor --attack              every probe free, then confined under `strict`
+  stockade doctor --attack --backend bwrap
+
+Exit codes: 0 the profile can run, and with --attack nothing broke out; 1 it can not, or something
+did; 2 wrong usage or profile.")]
     Doctor(DoctorArgs),
     /// List and check profiles.
     Profile {
@@ -133,10 +142,10 @@ pub(crate) struct DoctorArgs {
     /// Run the attack probes against the live configuration and print a table.
     #[arg(long)]
     pub(crate) attack: bool,
-    /// The profile that is attacked.
-    #[arg(short, long, default_value = "strict", value_name = "NAME|FILE")]
-    pub(crate) profile: String,
-    /// The back end that is attacked.
+    /// The profile that is tried (default: `standard`) or attacked (default: `strict`).
+    #[arg(short, long, value_name = "NAME|FILE")]
+    pub(crate) profile: Option<String>,
+    /// The back end that is tried or attacked; the default is the one that `exec` would take.
     #[arg(long, value_enum, value_name = "BACKEND")]
     pub(crate) backend: Option<BackendName>,
 }

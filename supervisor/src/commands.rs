@@ -21,3 +21,12 @@ pub(crate) fn style_of_stderr(caller: &Caller) -> Style {
         caller.variable("TERM"),
     )
 }
+
+/// How standard output is coloured.
+pub(crate) fn style_of_stdout(caller: &Caller) -> Style {
+    Style::choose(
+        std::io::stdout().is_terminal(),
+        caller.variable("NO_COLOR"),
+        caller.variable("TERM"),
+    )
+}

@@ -9,6 +9,7 @@ mod caller;
 mod catalog;
 mod cli;
 mod commands;
+mod doctor;
 mod exit;
 mod keepsake;
 mod monitor;

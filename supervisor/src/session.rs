@@ -96,6 +96,19 @@ pub(crate) enum SessionError {
     Monitor(#[from] MonitorError),
 }
 
+impl SessionError {
+    /// What can be done about it.
+    pub(crate) fn help(&self) -> Option<&str> {
+        match self {
+            Self::Profile(error) => error.help(),
+            Self::UnknownProfile { .. } => Some("`stockade profile list` names those that exist"),
+            Self::Plan(error) => error.help(),
+            Self::Sandbox(error) => error.help(),
+            _ => None,
+        }
+    }
+}
+
 /// Loads the profile `name` with what it extends and what the command line adds.
 pub(crate) fn load(
     name: &str,
@@ -195,6 +208,25 @@ pub(crate) fn run(
     })
 }
 
+/// Builds the sandbox that a command would get in `workspace`, and takes it down again; what
+/// the kernel enforced, and what a person should know.
+pub(crate) fn trial(
+    profile: &Profile,
+    backend: Option<BackendName>,
+    workspace: &AbsPath,
+    caller: &Caller,
+) -> Result<(EnforcementReport, Vec<String>), SessionError> {
+    // Where staged work is kept is no matter of what the kernel can do.
+    let planned = planner::plan(profile, caller, workspace, None)?;
+    let warnings = planned.warnings.clone();
+    let confinement = planned.confinement.clone();
+    let aftermath = Aftermath::new("trial", planned);
+    let staged = planner::is_staged(profile);
+    let host = || host(&aftermath, None, staged);
+    let prepared = backends::prepare(backend, &confinement, caller, &host)?;
+    Ok((prepared.report().clone(), warnings))
+}
+
 fn outcome(ended: Ended) -> Outcome {
     match (ended.cause, ended.end) {
         (Some(Cause::WallTime), _) => Outcome::TimedOut,
@@ -264,7 +296,7 @@ pub(crate) fn now() -> u64 {
 }
 
 /// Eight hexadecimal digits, unlike any other session's.
-fn session_id() -> String {
+pub(crate) fn session_id() -> String {
     let mut bytes = [0_u8; 4];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     format!("{:08x}", u32::from_ne_bytes(bytes))

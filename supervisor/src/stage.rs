@@ -26,6 +26,11 @@ pub(crate) enum StageError {
     Staging(#[from] StagingError),
     #[error("the folder for staged work can not be made")]
     Folder(#[source] std::io::Error),
+    #[error(
+        "staged work was not touched: this kernel offers no Landlock, without which a process \
+         that reads what a payload wrote can not be confined; see docs/KERNEL_SUPPORT.md"
+    )]
+    Unconfined,
     #[error("output can not be written")]
     Output(#[source] std::io::Error),
 }
@@ -141,7 +146,9 @@ fn open(caller: &Caller, id: &str) -> Result<Stage, StageError> {
     let state = state(caller)?;
     let state = state.canonicalize().map_err(StageError::Folder)?;
     let stage = Stage::open(&state, id)?;
-    staging::confine_self(&[&state, &stage.workspace()])?;
+    if !staging::confine_self(&[&state, &stage.workspace()])?.files {
+        return Err(StageError::Unconfined);
+    }
     Ok(stage)
 }
 

@@ -141,6 +141,8 @@ fn text(buffer: &[u8], length: usize) -> String {
 /// What lives in the kernel and must be removed by hand.
 #[derive(Default)]
 pub(crate) struct Leftovers {
+    /// The stage's own word: whatever has it in its name in a shared place is the stage's.
+    pub(crate) nonce: String,
     pub(crate) segment: Option<i32>,
     pub(crate) queue: Option<CString>,
     pub(crate) key: Option<libc::c_long>,
@@ -159,10 +161,17 @@ impl Drop for Leftovers {
         if let Some(serial) = self.key {
             ipc::unlink_key(serial, ipc::Keyring::User).ok();
         }
-        for path in &self.paths {
-            match fs::symlink_metadata(path) {
-                Ok(it) if it.is_dir() => fs::remove_dir_all(path).ok(),
-                Ok(_) => fs::remove_file(path).ok(),
+        // A probe that was killed could not undo what it made in the shared places.
+        let shared = ["/tmp", "/dev/shm"]
+            .iter()
+            .filter_map(|it| fs::read_dir(it).ok());
+        let shared = shared.flatten().flatten().map(|it| it.path());
+        let ours = shared
+            .filter(|it| !self.nonce.is_empty() && it.to_string_lossy().contains(&self.nonce));
+        for path in ours.chain(self.paths.iter().cloned()) {
+            match fs::symlink_metadata(&path) {
+                Ok(it) if it.is_dir() => fs::remove_dir_all(&path).ok(),
+                Ok(_) => fs::remove_file(&path).ok(),
                 Err(_) => None,
             };
         }

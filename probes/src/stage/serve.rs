@@ -65,6 +65,7 @@ fn set(root: &Path, limits: Limits) -> Result<Live, StageError> {
     let mut leftovers = Leftovers::default();
     leftovers.paths.push(places.root.clone());
     let nonce = nonce();
+    leftovers.nonce.clone_from(&nonce);
     let canary = format!("canary-{nonce}");
     build::plant(&places, &canary)?;
     let tmp_file = PathBuf::from(format!("/tmp/{nonce}.txt"));
@@ -77,7 +78,7 @@ fn set(root: &Path, limits: Limits) -> Result<Live, StageError> {
     let listeners = listeners(&places, &nonce, &mut leftovers).map_err(listen)?;
     let target = places.outside.join("target.txt");
     let victim = victim::start(&canary, &target).map_err(StageError::channel("victim"))?;
-    let (shm_key, mq_name, key_name) = kernel_objects(&nonce, &canary, &mut leftovers)?;
+    let (shm_key, mq_name, key_name) = kernel_objects(&nonce, &canary, &mut leftovers);
     let stage = Stage {
         nonce,
         canary,
@@ -210,27 +211,21 @@ fn listeners(places: &Places, nonce: &str, leftovers: &mut Leftovers) -> io::Res
     })
 }
 
-/// The segment's key, the queue's name and the key's name; the last is empty where the kernel
-/// has no keyrings.
-fn kernel_objects(
-    nonce: &str,
-    canary: &str,
-    leftovers: &mut Leftovers,
-) -> Result<(i32, String, String), StageError> {
+/// The segment's key, the queue's name and the key's name. A kernel may lack any of them; then
+/// its probe finds nothing, and is listed as refused by this kernel.
+fn kernel_objects(nonce: &str, canary: &str, leftovers: &mut Leftovers) -> (i32, String, String) {
     let shm_key = i32::from_ne_bytes(std::process::id().to_ne_bytes()) | 0x5300_0000;
-    let segment = ipc::create_segment(shm_key, canary.as_bytes());
-    leftovers.segment = Some(segment.map_err(StageError::channel("segment"))?);
-    let queue = CString::new(nonce).unwrap_or_default();
-    ipc::open_queue(&queue, true).map_err(StageError::channel("message queue"))?;
-    leftovers.queue = Some(queue.clone());
-    let key = ipc::add_key(&queue, canary.as_bytes(), ipc::Keyring::User);
-    let mut key_name = String::new();
-    if let Ok(serial) = key {
-        ipc::open_key(serial).map_err(StageError::channel("key"))?;
-        leftovers.key = Some(serial);
-        nonce.clone_into(&mut key_name);
-    }
-    Ok((shm_key, nonce.to_owned(), key_name))
+    leftovers.segment = ipc::create_segment(shm_key, canary.as_bytes()).ok();
+    let name = CString::new(nonce).unwrap_or_default();
+    leftovers.queue = ipc::open_queue(&name, true).ok().map(|_| name.clone());
+    leftovers.key = ipc::add_key(&name, canary.as_bytes(), ipc::Keyring::User).ok();
+    let is_open = leftovers.key.is_some_and(|it| ipc::open_key(it).is_ok());
+    let key_name = if is_open {
+        nonce.to_owned()
+    } else {
+        String::new()
+    };
+    (shm_key, nonce.to_owned(), key_name)
 }
 
 fn serve(live: &Live) -> Result<(), StageError> {

@@ -80,7 +80,10 @@ impl Snapshot {
                 Some(now) => found.extend(difference(before, now).map(|how| (path.clone(), how))),
             }
         }
-        let new = after.0.keys().filter(|path| !self.0.contains_key(*path));
+        // What lies in a new directory goes without saying.
+        let is_new = |path: &Path| after.0.contains_key(path) && !self.0.contains_key(path);
+        let is_top = |path: &Path| is_new(path) && !path.parent().is_some_and(is_new);
+        let new = after.0.keys().filter(|path| is_top(path));
         found.extend(new.map(|path| (path.clone(), "new")));
         found
     }
@@ -166,7 +169,8 @@ mod tests {
         let after = Snapshot(BTreeMap::from([
             ("/a".into(), entry(0o666, "x")),
             ("/b".into(), entry(0o644, "y")),
-            ("/d".into(), entry(0o644, "x")),
+            ("/d".into(), entry(0o755, "")),
+            ("/d/inside".into(), entry(0o644, "x")),
             ("/same".into(), entry(0o644, "x")),
         ]));
         let expected: Vec<(PathBuf, &str)> = vec![

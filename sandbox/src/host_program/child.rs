@@ -27,6 +27,7 @@ pub struct HostProgram {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     directory: AbsPath,
+    errors: Option<std::sync::Arc<OwnedFd>>,
 }
 
 /// A program of the host that runs. Dropping it kills it.
@@ -76,6 +77,7 @@ impl HostProgram {
             arguments: arguments.into_iter().collect(),
             variables: Vec::new(),
             directory: AbsPath::new("/")?,
+            errors: None,
         })
     }
 
@@ -93,15 +95,21 @@ impl HostProgram {
         self
     }
 
-    /// Starts it with pipes for standard input and output; what it says on standard error goes
-    /// to ours. It outlives us for as long as it takes to notice that its input has ended.
+    /// Where its standard error goes; without this, where ours goes.
+    #[must_use]
+    pub fn errors(mut self, errors: OwnedFd) -> Self {
+        self.errors = Some(std::sync::Arc::new(errors));
+        self
+    }
+
+    /// Starts it with pipes for standard input and output. It outlives us for as long as it takes to notice that its input has ended.
     ///
     /// # Errors
     ///
     /// The kernel's, and `EBUSY` in a process with several threads.
     pub fn serve(&self) -> io::Result<HostProcess> {
         let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        self.spawn(Tie::ToInput, theirs, Some(ours))
+        self.spawn(Tie::ToInput, &theirs, Some(ours))
     }
 
     /// Runs it with an empty input, and collects at most `most` bytes of what it prints.
@@ -112,13 +120,13 @@ impl HostProgram {
     /// was killed.
     pub fn run(&self, most: usize, within: Duration) -> io::Result<(HostEnd, Vec<u8>)> {
         let deadline = Instant::now() + within;
-        let mut process = self.spawn(Tie::ToUs, null()?, None)?;
+        let mut process = self.spawn(Tie::ToUs, &null()?, None)?;
         let text = read_until(&process.stdout, most, deadline, |_| false)?;
         let left = deadline.saturating_duration_since(Instant::now());
         Ok((process.end(left)?, text))
     }
 
-    fn spawn(&self, tie: Tie, theirs: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<HostProcess> {
+    fn spawn(&self, tie: Tie, theirs: &OwnedFd, stdin: Option<OwnedFd>) -> io::Result<HostProcess> {
         let arguments = words(
             [self.program.as_os_str()]
                 .into_iter()
@@ -164,6 +172,9 @@ impl HostProgram {
         rustix::process::chdir(self.directory.as_os_str())?;
         rustix::stdio::dup2_stdin(stdin)?;
         rustix::stdio::dup2_stdout(stdout)?;
+        if let Some(errors) = &self.errors {
+            rustix::stdio::dup2_stderr(errors.as_fd())?;
+        }
         process::close_except(&[0, 1, 2])?;
         process::reset_signals()
     }
@@ -321,17 +332,17 @@ mod tests {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         allow(&program, 0o755);
-        assert!(trusted(program.as_os_str()).is_ok());
+        trusted(program.as_os_str()).unwrap();
         allow(&program, 0o777);
-        assert!(trusted(program.as_os_str()).is_err());
+        trusted(program.as_os_str()).unwrap_err();
         allow(&program, 0o755);
         allow(folder.path(), 0o777);
-        assert!(trusted(program.as_os_str()).is_err());
+        trusted(program.as_os_str()).unwrap_err();
         allow(folder.path(), 0o755);
         assert!(
             trusted(folder.path().as_os_str()).is_err(),
             "a folder is no program"
         );
-        assert!(trusted(folder.path().join("none").as_os_str()).is_err());
+        trusted(folder.path().join("none").as_os_str()).unwrap_err();
     }
 }

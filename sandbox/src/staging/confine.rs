@@ -7,6 +7,8 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetStatus, Scope, path_beneath_rules,
 };
 
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
 use super::StagingError;
 
 /// What the kernel took on when a process restricted itself.
@@ -24,7 +26,8 @@ pub struct Confined {
 }
 
 /// Restricts the calling thread and all that it starts to reading and writing beneath
-/// `roots`: no execution, no devices, no TCP, no abstract sockets, no signals to others.
+/// `roots`: no execution, no devices, no TCP, no abstract sockets, no signals to others, and
+/// of a superuser's capabilities only those over files.
 ///
 /// Open descriptors stay usable, so standard output still works. For a scan or an apply the
 /// roots are [`super::Stage::folder`] and the workspace; for a discard, the folder above the
@@ -39,11 +42,31 @@ pub fn confine_self(roots: &[&Path]) -> Result<Confined, StagingError> {
     let status = restrict(roots).map_err(|error| StagingError::Confine {
         source: Box::new(error),
     })?;
+    keep_powers_over_files().map_err(|error| StagingError::Confine {
+        source: Box::new(error),
+    })?;
     Ok(Confined {
         files: status.ruleset != RulesetStatus::NotEnforced,
         complete: status.ruleset == RulesetStatus::FullyEnforced,
         no_new_privileges: status.no_new_privs,
     })
+}
+
+/// Gives up every capability but those that a superuser needs to write another user's files.
+fn keep_powers_over_files() -> Result<(), rustix::io::Errno> {
+    let wanted = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID;
+    let held = rustix::thread::capabilities(None)?;
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            effective: held.effective & wanted,
+            permitted: held.permitted & wanted,
+            inheritable: CapabilitySet::empty(),
+        },
+    )
 }
 
 fn restrict(roots: &[&Path]) -> Result<landlock::RestrictionStatus, landlock::RulesetError> {

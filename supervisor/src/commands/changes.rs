@@ -27,11 +27,28 @@ pub(crate) fn run(action: Option<ChangesAction>, caller: &Caller, style: Style) 
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             exit::print_error_to_stderr(style, &error, None);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the reader of our output, a pager perhaps, has seen enough.
+fn is_closed_pipe(error: &StageError) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let io = error
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind);
+        let errno = error.downcast_ref::<rustix::io::Errno>();
+        if io == Some(std::io::ErrorKind::BrokenPipe) || errno == Some(&rustix::io::Errno::PIPE) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn list(caller: &Caller) -> Result<bool, StageError> {

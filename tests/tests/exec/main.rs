@@ -23,6 +23,8 @@ mod harness;
 #[cfg(test)]
 mod hosts;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod limits;
