@@ -317,7 +317,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 }
 
 /// Waits for a child's end; nothing where the time is over.
-fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
     let end = Instant::now() + limit;
     loop {

@@ -15,6 +15,8 @@ mod bad_input;
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
+mod escape;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod git;
@@ -30,3 +32,5 @@ mod life;
 mod limits;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod terminal;
