@@ -23,7 +23,7 @@ run=(env -i HOME="$box/home" PATH="$PATH" "$stockade" exec)
 # A duration by which our own sleepers are known.
 mark=99$$
 
-sleepers() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c "sleep $mark" || true; }
+sleepers() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c "[s]leep $mark" || true; }
 supervisors() {
     local exe count=0
     for exe in /proc/[0-9]*/exe; do
