@@ -1,17 +1,30 @@
-//! Reads a profile and what it extends into one whole.
+//! Reads a profile and what it extends, and lays them over each other.
+//!
+//! # Invariants
+//!
+//! - **Only tighter.** A child adds to every list, and cannot drop a deny or a protected name.
+//!   What the kernel has to offer (`require`, `require_landlock`) only rises.
+//! - **Nothing without effect.** A grant that a deny of the same file or of a parent takes back,
+//!   or a limit that is required and not set, is an error.
 
-use crate::document::Table;
+use std::cell::Cell;
+
+use crate::builtin::BUILTIN_NAMES;
+use crate::document::{Table, nearest};
 use crate::environment::NamePattern;
 use crate::error::ProfileError;
 use crate::pattern::PathRule;
 use crate::profile::{
-    LIMIT_NAMES, Mode, Profile, Require, amount, limit, limit_name, network_mode,
+    LIMIT_NAMES, Limit, Mode, Profile, Require, amount, limit, limit_name, network_mode,
 };
 use crate::source::{Catalog, Source, Valued};
 use crate::units;
 
 /// How deep `extends` may go.
 const DEEPEST: usize = 16;
+
+/// How many profiles one profile may be made of, those that are met twice counted twice.
+const MOST: usize = 64;
 
 impl Profile {
     /// Reads a profile and what it extends.
@@ -20,39 +33,12 @@ impl Profile {
     ///
     /// [`ProfileError`], for the first thing that is wrong.
     pub fn load(source: &Source, catalog: &dyn Catalog) -> Result<Self, ProfileError> {
-        let profile = Self::load_below(source, catalog, &[])?;
-        profile.check(source)?;
-        Ok(profile)
-    }
-
-    fn load_below(
-        source: &Source,
-        catalog: &dyn Catalog,
-        below: &[String],
-    ) -> Result<Self, ProfileError> {
-        let mut table = Table::parse(source)?;
-        let schema = table.parsed("schema", |it| match it {
-            "1" => Ok(()),
-            other => Err(format!(
-                "schema {other} is not known; this version reads schema 1"
-            )),
-        })?;
-        if schema.is_none() {
-            let error = ProfileError::at(source, &(0..0), "`schema` is missing");
-            return Err(error.with_help("begin the file with `schema = 1`"));
-        }
-        let mut chain = below.to_vec();
-        chain.push(source.origin.clone());
-        let extends = table.list("extends", true, |it| Ok(it.to_owned()))?;
-        let mut profile = Self::default();
-        for parent in extends {
-            let parent = fetch(source, &parent, catalog, &chain)?;
-            profile.add(Self::load_below(&parent, catalog, &chain)?, source)?;
-        }
-        profile.chain.push(source.origin.clone());
-        let own = Self::read(&mut table)?;
-        table.finish()?;
-        profile.add(own, source)?;
+        let loader = Loader {
+            catalog,
+            met: Cell::new(0),
+        };
+        let profile = loader.load(source, &[])?;
+        profile.check()?;
         Ok(profile)
     }
 
@@ -60,7 +46,6 @@ impl Profile {
     fn read(table: &mut Table<'_, '_>) -> Result<Self, ProfileError> {
         let text = |it: &str| Ok(it.to_owned());
         let path = |it: &str| PathRule::parse(it).map_err(|error| format!("`{it}`: {error}"));
-        let size = |it: &str| amount(units::size, it, "a size such as `512MiB`");
         let mut profile = Self {
             name: table
                 .parsed("name", text)?
@@ -75,7 +60,7 @@ impl Profile {
                 "landlock" => Ok(Require::Landlock),
                 other => Err(format!("`{other}` is neither `full` nor `landlock`")),
             })?,
-            require_landlock: table.parsed("require_landlock", |it| {
+            require_landlock: table.number("require_landlock", |it| {
                 amount(units::count, it, "the number of a Landlock ABI")
             })?,
             require_limits: table.list("require_limits", false, limit_name)?,
@@ -88,7 +73,7 @@ impl Profile {
         profile.protect = files.list("protect", false, path)?;
         profile.cache = files.list("cache", false, path)?;
         profile.private = files.list("private", false, path)?;
-        profile.tmp_size = files.parsed("tmp_size", size)?;
+        profile.tmp_size = files.amount("tmp_size", tmp_size)?;
         profile.mode = files.parsed("mode", |it| match it {
             "direct" => Ok(Mode::Direct),
             "staged" => Ok(Mode::Staged),
@@ -104,7 +89,7 @@ impl Profile {
         process.finish()?;
         let mut limits = table.table("limits")?;
         for name in LIMIT_NAMES {
-            if let Some(limit) = limits.parsed(name, |it| limit(name, it))? {
+            if let Some(limit) = limits.amount(name, |it| limit(name, it))? {
                 profile.limits.insert(name.to_owned(), limit);
             }
         }
@@ -114,13 +99,16 @@ impl Profile {
             NamePattern::parse(it)
                 .ok_or_else(|| format!("`{it}` is neither a name nor a prefix with a `*` after it"))
         })?;
-        profile.set = environment.texts("set")?.into_iter().collect();
+        for (name, value) in environment.texts("set")? {
+            check_variable(&name, &value)?;
+            profile.set.insert(name, value);
+        }
         environment.finish()?;
         Ok(profile)
     }
 
     /// Lays `over` on top: lists grow, single values are replaced, requirements only rise.
-    fn add(&mut self, over: Self, source: &Source) -> Result<(), ProfileError> {
+    fn add(&mut self, over: Self) -> Result<(), ProfileError> {
         // Taken apart without `..`: a new key breaks this until it composes.
         let Self {
             name,
@@ -144,21 +132,19 @@ impl Profile {
             pass,
             set,
         } = over;
-        if let (Some(own), Some(parent)) = (&require, &self.require)
-            && own.value < parent.value
-        {
-            let message = format!(
-                "`require` is weaker than in `{}`, which this profile extends",
-                parent.origin
-            );
-            return Err(ProfileError::at(source, &find(source, "require"), message)
-                .with_help("extend another profile, or drop `require`"));
-        }
+        raise("require", &mut self.require, require)?;
+        raise(
+            "require_landlock",
+            &mut self.require_landlock,
+            require_landlock,
+        )?;
         self.name = name;
         self.description = description;
-        self.chain.splice(0..0, chain);
-        replace(&mut self.require, require);
-        replace(&mut self.require_landlock, require_landlock);
+        for origin in chain {
+            if !self.chain.contains(&origin) {
+                self.chain.push(origin);
+            }
+        }
         extend(&mut self.require_limits, require_limits);
         extend(&mut self.read, read);
         extend(&mut self.write, write);
@@ -178,58 +164,191 @@ impl Profile {
     }
 
     /// Finds what contradicts itself in the whole.
-    fn check(&self, source: &Source) -> Result<(), ProfileError> {
+    fn check(&self) -> Result<(), ProfileError> {
         for grants in [&self.read, &self.write, &self.cache] {
-            for grant in grants {
-                let text = grant.value.to_string();
-                let denied = self.deny.iter().find(|it| {
-                    it.value.to_string().trim_end_matches('/') == text.trim_end_matches('/')
-                });
-                if let Some(denied) = denied {
-                    let message = format!(
-                        "`{text}` is granted ({}) and denied ({})",
-                        grant.origin, denied.origin
-                    );
-                    return Err(ProfileError::at(source, &find(source, &text), message)
-                        .with_help("drop one of the two; a deny of a parent can not be dropped"));
-                }
+            self.check_grants(grants, "denied", &self.deny)?;
+        }
+        self.check_grants(&self.write, "protected", &self.protect)?;
+        for name in &self.require_limits {
+            let limit = self.limits.get(&name.value).map(|it| it.value);
+            let is_set = match limit {
+                Some(Limit::AtMost(_)) => true,
+                Some(Limit::Unlimited) => false,
+                None => name.value == "tmp_size" && self.tmp_size.is_some(),
+            };
+            if !is_set {
+                let message = format!(
+                    "`require_limits` names `{}`, which has no limit",
+                    name.value
+                );
+                return Err(ProfileError::about(&name.origin, message)
+                    .with_help("give it an amount, or drop it from `require_limits`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A grant at or below what the same file or a parent takes back would do nothing.
+    ///
+    /// The other way round, a child that takes back what its parent grants, is what children
+    /// are for.
+    fn check_grants(
+        &self,
+        grants: &[Valued<PathRule>],
+        taken: &str,
+        against: &[Valued<PathRule>],
+    ) -> Result<(), ProfileError> {
+        let rank = |it: &Valued<PathRule>| self.chain.iter().position(|own| *own == it.origin.file);
+        for grant in grants {
+            let against = against
+                .iter()
+                .find(|it| grant.value.is_within(&it.value) && rank(grant) >= rank(it));
+            if let Some(against) = against {
+                let (one, other) = (&grant.value, &against.value);
+                let what = if one == other {
+                    String::new()
+                } else {
+                    format!(" with `{other}`")
+                };
+                let message = format!(
+                    "`{one}` is granted ({}) and {taken}{what} ({})",
+                    grant.origin, against.origin
+                );
+                return Err(
+                    ProfileError::about(&grant.origin, message).with_help(format!(
+                        "drop one of the two; what a parent has {taken} can not be granted again"
+                    )),
+                );
             }
         }
         Ok(())
     }
 }
 
-fn fetch(
-    source: &Source,
-    parent: &Valued<String>,
-    catalog: &dyn Catalog,
-    chain: &[String],
-) -> Result<Source, ProfileError> {
-    let name = &parent.value;
-    let fail = |message: String| ProfileError::at(source, &find(source, name), message);
-    let found = catalog
-        .fetch(name)
-        .map_err(|why| {
+struct Loader<'c> {
+    catalog: &'c dyn Catalog,
+    /// How many sources were read.
+    met: Cell<usize>,
+}
+
+impl Loader<'_> {
+    /// One profile with its parents; `below` are the profiles that led here.
+    fn load(&self, source: &Source, below: &[String]) -> Result<Profile, ProfileError> {
+        let mut table = Table::parse(source)?;
+        let schema = table.number("schema", |it| match it {
+            "1" => Ok(()),
+            other => Err(format!(
+                "schema {other} is not known; this version reads schema 1"
+            )),
+        })?;
+        if schema.is_none() {
+            let error = ProfileError::at(source, &(0..0), "`schema` is missing");
+            return Err(error.with_help("begin the file with `schema = 1`"));
+        }
+        let mut chain = below.to_vec();
+        chain.push(source.origin.clone());
+        let mut profile = Profile::default();
+        for parent in table.parents()? {
+            let parent = self.fetch(&parent, &chain)?;
+            profile.add(self.load(&parent, &chain)?)?;
+        }
+        let mut own = Profile::read(&mut table)?;
+        own.chain.push(source.origin.clone());
+        table.finish()?;
+        profile.add(own)?;
+        Ok(profile)
+    }
+
+    fn fetch(&self, parent: &Valued<String>, chain: &[String]) -> Result<Source, ProfileError> {
+        let name = &parent.value;
+        let fail = |message: String| ProfileError::about(&parent.origin, message);
+        let found = self.catalog.fetch(name).map_err(|why| {
             fail(format!(
                 "`{name}`, which this profile extends, can not be read: {why}"
             ))
-        })?
-        .ok_or_else(|| {
-            fail(format!(
-                "`{name}`, which this profile extends, is not known"
-            ))
         })?;
-    if chain.contains(&found.origin) || chain.len() > DEEPEST {
-        let circle = [chain, &[found.origin]].concat().join(" → ");
-        return Err(fail(format!("a profile extends itself: {circle}")));
+        let Some(found) = found else {
+            let error = fail(format!(
+                "`{name}`, which this profile extends, is not known"
+            ));
+            return Err(match nearest(name, &BUILTIN_NAMES) {
+                Some(known) => error.with_help(format!("did you mean `{known}`?")),
+                None => error.with_help("`stockade profile list` shows what there is"),
+            });
+        };
+        if chain.contains(&found.origin) {
+            let circle = [chain, &[found.origin]].concat().join(" → ");
+            return Err(fail(format!("a profile extends itself: {circle}")));
+        }
+        self.met.set(self.met.get() + 1);
+        if chain.len() >= DEEPEST || self.met.get() > MOST {
+            return Err(fail(format!(
+                "this profile is made of too many: at most {MOST}, and {DEEPEST} deep"
+            )));
+        }
+        Ok(found)
     }
-    Ok(found)
 }
 
-/// Where a text first stands, for messages about a whole.
-fn find(source: &Source, text: &str) -> std::ops::Range<usize> {
-    let at = source.text.find(text).unwrap_or(0);
-    at..at
+impl Table<'_, '_> {
+    /// What `extends` names: one profile or several.
+    fn parents(&mut self) -> Result<Vec<Valued<String>>, ProfileError> {
+        self.list("extends", true, |it| match it {
+            "" => Err("a name is missing".to_owned()),
+            name => Ok(name.to_owned()),
+        })
+    }
+}
+
+/// A variable that is set has a name and a value that a process can be given, execve(2).
+fn check_variable(name: &str, value: &Valued<String>) -> Result<(), ProfileError> {
+    let fail = |message: String| Err(ProfileError::about(&value.origin, message));
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return fail(format!("`{name}` is no name of a variable"));
+    }
+    if value.value.contains('\0') {
+        return fail(format!("the value of `{name}` has a NUL"));
+    }
+    for (_, rest) in value
+        .value
+        .match_indices("${")
+        .map(|it| value.value.split_at(it.0))
+    {
+        if !rest.starts_with("${home}") && !rest.starts_with("${workspace}") {
+            return fail(format!(
+                "the value of `{name}`: only `${{home}}` and `${{workspace}}` are known"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn tmp_size(text: &str) -> Result<u64, String> {
+    match amount(units::size, text, "a size such as `512MiB`")? {
+        // A tmpfs of size 0 has no bound, tmpfs(5).
+        0 => Err("0 would mean no bound; give a size such as `512MiB`".to_owned()),
+        size => Ok(size),
+    }
+}
+
+/// Lays a requirement over another, which it may not go below.
+fn raise<T: PartialOrd>(
+    key: &str,
+    slot: &mut Option<Valued<T>>,
+    value: Option<Valued<T>>,
+) -> Result<(), ProfileError> {
+    if let (Some(own), Some(parent)) = (&value, &*slot)
+        && own.value < parent.value
+    {
+        let message = format!(
+            "`{key}` is weaker than in `{}`, which this profile extends",
+            parent.origin
+        );
+        let help = format!("extend `base` or another profile, or drop `{key}`");
+        return Err(ProfileError::about(&own.origin, message).with_help(help));
+    }
+    replace(slot, value);
+    Ok(())
 }
 
 fn replace<T>(slot: &mut Option<T>, value: Option<T>) {

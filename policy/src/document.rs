@@ -1,19 +1,39 @@
 //! Reading TOML strictly: a key that is not known is an error that names the nearest one.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::ProfileError;
-use crate::source::{Source, Valued};
+use crate::source::{Lines, Source, Valued};
 
 /// A table whose keys are taken one by one; what is left at the end is unknown.
 pub(crate) struct Table<'s, 'd> {
     source: &'s Source,
+    lines: Rc<Lines<'s>>,
     name: String,
     table: DeTable<'d>,
     known: Vec<&'static str>,
+}
+
+/// What a single value may be written as.
+#[derive(Clone, Copy)]
+enum Kinds {
+    Number,
+    NumberOrText,
+    Text,
+}
+
+impl Kinds {
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Number => "a number",
+            Self::NumberOrText => "a number or a text",
+            Self::Text => "a text",
+        }
+    }
 }
 
 type Value<'d> = Spanned<DeValue<'d>>;
@@ -27,6 +47,7 @@ impl<'s> Table<'s, 's> {
         })?;
         Ok(Self {
             source,
+            lines: Rc::new(Lines::new(source)),
             name: String::new(),
             table: table.into_inner(),
             known: Vec::new(),
@@ -76,6 +97,7 @@ impl<'s, 'd> Table<'s, 'd> {
         };
         Ok(Table {
             source: self.source,
+            lines: Rc::clone(&self.lines),
             name,
             table,
             known: Vec::new(),
@@ -94,7 +116,7 @@ impl<'s, 'd> Table<'s, 'd> {
             let name = name.into_inner().into_owned();
             match value.into_inner() {
                 DeValue::String(text) => {
-                    entries.push((name, valued(self.source, &span, text.into_owned())));
+                    entries.push((name, valued(&self.lines, &span, text.into_owned())));
                 }
                 other => {
                     let kind = other.type_str();
@@ -112,19 +134,49 @@ impl<'s, 'd> Table<'s, 'd> {
         key: &'static str,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<Valued<T>>, ProfileError> {
+        self.scalar(key, Kinds::Text, read)
+    }
+
+    /// An amount: a number, or a text with a unit.
+    pub(crate) fn amount<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Valued<T>>, ProfileError> {
+        self.scalar(key, Kinds::NumberOrText, read)
+    }
+
+    /// A plain number.
+    pub(crate) fn number<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Valued<T>>, ProfileError> {
+        self.scalar(key, Kinds::Number, read)
+    }
+
+    fn scalar<T>(
+        &mut self,
+        key: &'static str,
+        kinds: Kinds,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Valued<T>>, ProfileError> {
         let Some((span, value)) = self.take(key) else {
             return Ok(None);
         };
-        let text = match value.into_inner() {
-            DeValue::String(text) => text.into_owned(),
-            // Amounts may be written as plain numbers.
-            DeValue::Integer(number) => number.as_str().to_owned(),
-            other => return Err(self.wrong(key, &span, "a text", &other)),
+        let text = match (value.into_inner(), kinds) {
+            (DeValue::String(text), Kinds::NumberOrText | Kinds::Text) => text.into_owned(),
+            (DeValue::Integer(number), Kinds::Number | Kinds::NumberOrText) => {
+                // TOML has 0x, 0o and 0b; what is too large or negative is refused by `read`.
+                u64::from_str_radix(number.as_str(), number.radix())
+                    .map_or_else(|_| number.to_string(), |it| it.to_string())
+            }
+            (other, kinds) => return Err(self.wrong(key, &span, kinds.wanted(), &other)),
         };
         let value = read(&text).map_err(|why| {
             ProfileError::at(self.source, &span, format!("`{}`: {why}", self.full(key)))
         })?;
-        Ok(Some(valued(self.source, &span, value)))
+        Ok(Some(valued(&self.lines, &span, value)))
     }
 
     /// A truth value.
@@ -136,7 +188,7 @@ impl<'s, 'd> Table<'s, 'd> {
             return Ok(None);
         };
         match value.into_inner() {
-            DeValue::Boolean(value) => Ok(Some(valued(self.source, &span, value))),
+            DeValue::Boolean(value) => Ok(Some(valued(&self.lines, &span, value))),
             other => Err(self.wrong(key, &span, "true or false", &other)),
         }
     }
@@ -152,14 +204,18 @@ impl<'s, 'd> Table<'s, 'd> {
             return Ok(Vec::new());
         };
         let full = self.full(key);
-        let source = self.source;
+        let (source, lines) = (self.source, &self.lines);
         let one = |text: &str, span: &Range<usize>| {
             read(text)
-                .map(|it| valued(source, span, it))
+                .map(|it| valued(lines, span, it))
                 .map_err(|why| ProfileError::at(source, span, format!("`{full}`: {why}")))
         };
         match value.into_inner() {
             DeValue::String(text) if single => Ok(vec![one(&text, &span)?]),
+            DeValue::Array(items) if single && items.is_empty() => {
+                let message = format!("`{full}` is empty");
+                Err(ProfileError::at(source, &span, message).with_help("drop the key"))
+            }
             DeValue::Array(items) => items
                 .into_iter()
                 .map(|item| {
@@ -198,10 +254,10 @@ impl<'s, 'd> Table<'s, 'd> {
     }
 }
 
-fn valued<T>(source: &Source, span: &Range<usize>, value: T) -> Valued<T> {
+fn valued<T>(lines: &Lines<'_>, span: &Range<usize>, value: T) -> Valued<T> {
     Valued {
         value,
-        origin: source.origin_of(span),
+        origin: lines.origin(span),
     }
 }
 

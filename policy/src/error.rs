@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::source::Source;
+use crate::source::{Origin, Source, visible};
 
 /// A profile is wrong, so nothing of it is in force and nothing runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,16 @@ impl ProfileError {
         }
     }
 
+    /// About a value that was read.
+    pub(crate) fn about(origin: &Origin, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.file.clone(),
+            place: (origin.line, origin.column),
+            message: message.into(),
+            help: None,
+        }
+    }
+
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
@@ -39,7 +49,8 @@ impl ProfileError {
 impl fmt::Display for ProfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = self.place;
-        write!(f, "{}:{line}:{column}: {}", self.origin, self.message)
+        let (origin, message) = (visible(&self.origin), visible(&self.message));
+        write!(f, "{origin}:{line}:{column}: {message}")
     }
 }
 

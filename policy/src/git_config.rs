@@ -2,231 +2,317 @@
 //!
 //! # Invariants
 //!
-//! - **Total.** Any bytes have an answer; what is not understood is not inert.
+//! - **Total.** Any bytes have an answer, in one pass; what is not understood is not inert.
+//! - **As git reads.** Where a line, a comment, a quote or a value ends is decided as git's own
+//!   reader does, since a key that only git sees is a way round. Names are bytes.
+//!
+//! Absent on purpose: where a relative path starts and what `~` is; the caller knows.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A git configuration, read leniently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitConfig {
-    /// Key in lower case (`section.subsection.name`, the subsection as written) and value.
-    entries: Vec<(String, String)>,
-    /// Whether some line was not understood.
+    entries: Vec<Entry>,
+    /// Whether some of it was not understood; git itself refuses such a file.
     unclear: bool,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    /// In lower case.
+    section: Vec<u8>,
+    /// As written.
+    subsection: Option<Vec<u8>>,
+    /// In lower case.
+    name: Vec<u8>,
+    /// `None` for a name alone, which means `true`.
+    value: Option<Vec<u8>>,
+}
+
 /// Keys that can neither run a program nor change where git finds its files.
-const INERT: &[&str] = &[
-    "core.repositoryformatversion",
-    "core.filemode",
-    "core.logallrefupdates",
-    "core.ignorecase",
-    "core.precomposeunicode",
-    "core.symlinks",
-    "core.autocrlf",
-    "core.eol",
-    "extensions.objectformat",
-    "extensions.refstorage",
-    "init.defaultbranch",
-    "user.name",
-    "user.email",
+const INERT: &[(&str, &str)] = &[
+    ("branch", "autosetupmerge"),
+    ("branch", "autosetuprebase"),
+    ("core", "autocrlf"),
+    ("core", "eol"),
+    ("core", "filemode"),
+    ("core", "ignorecase"),
+    ("core", "logallrefupdates"),
+    ("core", "precomposeunicode"),
+    ("core", "quotepath"),
+    ("core", "repositoryformatversion"),
+    ("core", "symlinks"),
+    ("extensions", "objectformat"),
+    ("extensions", "refstorage"),
+    ("init", "defaultbranch"),
+    ("pull", "ff"),
+    ("pull", "rebase"),
+    ("push", "default"),
+    ("user", "email"),
+    ("user", "name"),
 ];
 
 impl GitConfig {
     /// Reads `text`.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(text);
-        let mut config = Self {
-            entries: Vec::new(),
-            unclear: text.contains('\u{fffd}'),
+        let mut reader = Reader {
+            rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
         };
-        let mut section = String::new();
-        let joined = text.replace("\r\n", "\n").replace("\\\n", "");
-        for line in joined.lines() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with(['#', ';']) {
-                continue;
-            }
-            let rest = match line.strip_prefix('[') {
-                None => line,
-                Some(header) => match read_header(header) {
-                    Some((name, rest)) => {
-                        section = name;
-                        rest
-                    }
-                    None => {
-                        config.unclear = true;
-                        continue;
-                    }
-                },
-            };
-            if rest.is_empty() || rest.starts_with(['#', ';']) {
-                continue;
-            }
-            let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
-            let key = key.trim().to_ascii_lowercase();
-            let name_is_valid = !key.is_empty()
-                && key
-                    .chars()
-                    .all(|it| it.is_ascii_alphanumeric() || it == '-');
-            config.unclear |= section.is_empty() || !name_is_valid;
-            config
-                .entries
-                .push((format!("{section}.{key}"), read_value(value)));
-        }
-        config
+        let mut entries = Vec::new();
+        // A NUL ends a value early in git's eyes and not in ours.
+        let unclear = reader.read(&mut entries).is_none() || text.contains(&0);
+        Self { entries, unclear }
     }
 
-    /// The values that name a file or folder from which git takes programs or configuration.
+    /// The values that name a file or folder from which git takes programs or configuration,
+    /// as they are written.
     #[must_use]
-    pub fn paths(&self) -> Vec<&str> {
-        self.entries
-            .iter()
-            .filter(|(key, _)| {
-                key == "core.hookspath"
-                    || key == "core.fsmonitor"
-                    || key == "core.attributesfile"
-                    || key == "include.path"
-                    || (key.starts_with("includeif.") && key.ends_with(".path"))
-            })
-            .map(|(_, value)| value.as_str())
-            .filter(|it| !matches!(*it, "true" | "false" | ""))
-            .collect()
-    }
-
-    /// The value of a key, written in lower case.
-    #[must_use]
-    pub fn value(&self, key: &str) -> Option<&str> {
-        let found = self.entries.iter().rev().find(|it| it.0 == key);
-        found.map(|it| it.1.as_str())
+    pub fn paths(&self) -> Vec<&Path> {
+        self.entries.iter().filter_map(Entry::path).collect()
     }
 
     /// Whether nothing in it can make git run a program or look elsewhere.
     #[must_use]
     pub fn is_inert(&self) -> bool {
-        !self.unclear && self.entries.iter().all(|(key, value)| is_inert(key, value))
+        !self.unclear && self.entries.iter().all(Entry::is_inert)
     }
 }
 
-fn is_inert(key: &str, value: &str) -> bool {
-    if INERT.contains(&key) {
-        return true;
+impl Entry {
+    /// `key` is `section`, dots, subsection, dot, `name`, split as git splits it.
+    fn new(key: &[u8], value: Option<Vec<u8>>) -> Option<Self> {
+        let first = key.iter().position(|it| *it == b'.')?;
+        let last = key.iter().rposition(|it| *it == b'.')?;
+        Some(Self {
+            section: key.get(..first)?.to_vec(),
+            subsection: key.get(first + 1..last).map(<[u8]>::to_vec),
+            name: key.get(last + 1..)?.to_vec(),
+            value,
+        })
     }
-    let last = key.rsplit('.').next().unwrap_or("");
-    let in_section = |name: &str| key.starts_with(name) && key.matches('.').count() >= 2;
-    match last {
-        "bare" => key == "core.bare" && value == "false",
-        "url" | "pushurl" => {
-            (in_section("remote.") || in_section("submodule.")) && is_plain_url(value)
+
+    fn path(&self) -> Option<&Path> {
+        let names_a_path = match (self.section.as_slice(), self.name.as_slice()) {
+            (b"core", b"attributesfile" | b"fsmonitor" | b"hookspath") | (b"include", b"path") => {
+                self.subsection.is_none()
+            }
+            (b"includeif", b"path") => self.subsection.is_some(),
+            _ => false,
+        };
+        let value = self.value.as_deref()?;
+        let value = value.strip_prefix(b":(optional)").unwrap_or(value);
+        let is_switch = self.name == b"fsmonitor" && is_boolean(value);
+        (names_a_path && !is_switch && !value.is_empty())
+            .then(|| Path::new(OsStr::from_bytes(value)))
+    }
+
+    fn is_inert(&self) -> bool {
+        let value = self.value.as_deref().unwrap_or(b"true");
+        let (section, name) = (self.section.as_slice(), self.name.as_slice());
+        if self.subsection.is_none() {
+            return match (section, name) {
+                (b"core", b"bare") => value == b"false",
+                _ => INERT
+                    .iter()
+                    .any(|it| (it.0.as_bytes(), it.1.as_bytes()) == (section, name)),
+            };
         }
-        "fetch" => in_section("remote."),
-        "remote" | "merge" | "rebase" => in_section("branch.") && !value.starts_with('-'),
-        "active" => in_section("submodule."),
-        _ => false,
+        match (section, name) {
+            (b"remote", b"url" | b"pushurl") | (b"submodule", b"url") => is_plain_url(value),
+            // The remote of a branch may be a URL as well as a name.
+            (b"branch", b"remote" | b"pushremote") => is_plain_url(value),
+            (b"branch", b"merge" | b"rebase") | (b"remote", b"fetch") => !value.starts_with(b"-"),
+            (b"remote", b"prune" | b"tagopt") | (b"submodule", b"active") => true,
+            _ => false,
+        }
     }
 }
 
-/// Whether a remote is reached by a transport of git's own: `ext::` and the like run programs.
-fn is_plain_url(value: &str) -> bool {
-    !value.contains("::") && !value.starts_with('-') && !value.chars().any(char::is_control)
+/// Whether git reads `value` as true or false, git-config(1), "Values".
+fn is_boolean(value: &[u8]) -> bool {
+    let words: [&[u8]; 6] = [b"true", b"yes", b"on", b"false", b"no", b"off"];
+    value.iter().all(u8::is_ascii_digit) || words.iter().any(|it| it.eq_ignore_ascii_case(value))
 }
 
-/// The name of a section and what follows its `]`.
-fn read_header(header: &str) -> Option<(String, &str)> {
-    let (name, rest) = match header.split_once('"') {
-        // The quote has to come before the section ends.
-        Some((section, rest)) if !section.contains(']') => {
-            let (subsection, rest) = rest.split_once('"')?;
-            if subsection.contains('\\') {
+/// Whether a remote is reached by a transport of git's own.
+///
+/// `NAME::…` and an unknown `NAME://…` run the program `git-remote-NAME`, gitremote-helpers(7);
+/// a host or a path that begins with `-` would be an option of `ssh` or of the other side.
+fn is_plain_url(value: &[u8]) -> bool {
+    const SCHEMES: [&[u8]; 7] = [
+        b"file", b"git", b"git+ssh", b"http", b"https", b"ssh", b"ssh+git",
+    ];
+    let has = |part: &[u8]| value.windows(part.len()).any(|it| it == part);
+    let scheme = value
+        .windows(3)
+        .position(|it| it == b"://")
+        .and_then(|at| value.get(..at));
+    !value.is_empty()
+        && !value.starts_with(b"-")
+        && !has(b"::")
+        && !has(b":-")
+        && !has(b"//-")
+        && !value.iter().any(u8::is_ascii_control)
+        && scheme.is_none_or(|it| SCHEMES.contains(&it))
+}
+
+/// Reads bytes as `git_parse_source` of git's `config.c` does.
+struct Reader<'t> {
+    rest: &'t [u8],
+}
+
+impl Reader<'_> {
+    /// The next byte; a line end is one byte. `None` at the end.
+    fn next(&mut self) -> Option<u8> {
+        if let Some(rest) = self.rest.strip_prefix(b"\r\n") {
+            self.rest = rest;
+            return Some(b'\n');
+        }
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    /// Collects entries; `None` where git would refuse the file.
+    fn read(&mut self, entries: &mut Vec<Entry>) -> Option<()> {
+        let mut section: Vec<u8> = Vec::new();
+        while let Some(byte) = self.next() {
+            match byte {
+                b'#' | b';' => while !matches!(self.next(), None | Some(b'\n')) {},
+                b'[' => section = self.header()?,
+                byte if is_space(byte) => (),
+                byte if byte.is_ascii_alphabetic() && !section.is_empty() => {
+                    let mut key = section.clone();
+                    key.extend([b'.', byte.to_ascii_lowercase()]);
+                    let value = self.rest_of_entry(&mut key)?;
+                    entries.push(Entry::new(&key, value)?);
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// `section]`, `section.sub]` or `section "sub"]`.
+    fn header(&mut self) -> Option<Vec<u8>> {
+        let mut name = Vec::new();
+        loop {
+            match self.next()? {
+                b']' => return (!name.is_empty()).then_some(name),
+                b'\n' => return None,
+                byte if is_space(byte) => break,
+                byte if is_key(byte) || byte == b'.' => name.push(byte.to_ascii_lowercase()),
+                _ => return None,
+            }
+        }
+        loop {
+            match self.next()? {
+                b'"' => break,
+                b'\n' => return None,
+                byte if is_space(byte) => (),
+                _ => return None,
+            }
+        }
+        name.push(b'.');
+        loop {
+            let byte = match self.next()? {
+                b'"' => break,
+                b'\\' => self.next()?,
+                byte => byte,
+            };
+            if byte == b'\n' {
                 return None;
             }
-            let rest = rest.trim_start().strip_prefix(']')?;
-            (
-                format!("{}.{subsection}", section.trim().to_ascii_lowercase()),
-                rest,
-            )
+            name.push(byte);
         }
-        _ => {
-            let (section, rest) = header.split_once(']')?;
-            (section.trim().to_ascii_lowercase(), rest)
-        }
-    };
-    Some((name, rest.trim()))
-}
+        (self.next()? == b']').then_some(name)
+    }
 
-/// A value without its quotes and its comment.
-fn read_value(raw: &str) -> String {
-    let mut value = String::new();
-    let mut quoted = false;
-    let mut characters = raw.trim().chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' => quoted = !quoted,
-            '#' | ';' if !quoted => break,
-            '\\' => value.extend(characters.next()),
-            other => value.push(other),
+    /// What follows the first letter of a name: outside `None`, git would refuse it.
+    #[expect(
+        clippy::option_option,
+        reason = "refused, without a value, or with one"
+    )]
+    fn rest_of_entry(&mut self, key: &mut Vec<u8>) -> Option<Option<Vec<u8>>> {
+        let mut byte = self.next();
+        while let Some(letter) = byte.filter(|it| is_key(*it)) {
+            key.push(letter.to_ascii_lowercase());
+            byte = self.next();
+        }
+        while matches!(byte, Some(b' ' | b'\t')) {
+            byte = self.next();
+        }
+        match byte {
+            None | Some(b'\n') => Some(None),
+            Some(b'=') => self.value().map(Some),
+            Some(_) => None,
         }
     }
-    value.trim_end().to_owned()
+
+    /// A value up to the end of its line, without quotes, comment and space around it.
+    fn value(&mut self) -> Option<Vec<u8>> {
+        let (mut value, mut kept, mut quoted) = (Vec::new(), 0, false);
+        loop {
+            match self.next() {
+                None | Some(b'\n') if quoted => return None,
+                None | Some(b'\n') => break,
+                Some(b'#' | b';') if !quoted => {
+                    while !matches!(self.next(), None | Some(b'\n')) {}
+                    break;
+                }
+                Some(byte) if is_space(byte) && !quoted => {
+                    if !value.is_empty() {
+                        value.push(byte);
+                    }
+                    continue;
+                }
+                Some(b'"') => quoted = !quoted,
+                Some(b'\\') => match self.next()? {
+                    // Joins lines, and keeps the space before it.
+                    b'\n' => (),
+                    b't' => value.push(b'\t'),
+                    b'b' => value.push(8),
+                    b'n' => value.push(b'\n'),
+                    byte @ (b'\\' | b'"') => value.push(byte),
+                    _ => return None,
+                },
+                Some(byte) => value.push(byte),
+            }
+            kept = value.len();
+        }
+        value.truncate(kept);
+        Some(value)
+    }
+}
+
+fn is_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
 /// The path in a `.git` file (`gitdir: PATH`), gitrepository-layout(5).
+///
+/// As git has it: everything after the one space, but for line ends at its end.
 #[must_use]
 pub fn pointer(text: &[u8]) -> Option<&[u8]> {
-    let rest = text.strip_prefix(b"gitdir:")?;
-    let rest = rest.trim_ascii();
-    let line = rest.split(|it| *it == b'\n').next()?;
-    (!line.is_empty() && !line.contains(&0)).then_some(line)
+    commondir(text.strip_prefix(b"gitdir: ")?)
+}
+
+/// The path in a `commondir` file, gitrepository-layout(5): all but line ends at its end.
+#[must_use]
+pub fn commondir(text: &[u8]) -> Option<&[u8]> {
+    let length = text.iter().rposition(|it| !matches!(it, b'\n' | b'\r'))? + 1;
+    let path = text.get(..length)?;
+    (!path.contains(&0)).then_some(path)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_git_writes_by_itself_is_inert() {
-        let text = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-            \tlogallrefupdates = true\n[remote \"origin\"]\n\turl = https://example.org/x.git\n\
-            \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\
-            \tmerge = refs/heads/main\n";
-        assert!(GitConfig::parse(text).is_inert());
-        assert!(GitConfig::parse(b"").is_inert());
-    }
-
-    #[test]
-    fn what_runs_a_program_or_is_unclear_is_not_inert() {
-        let cases: [&[u8]; 14] = [
-            b"[core]\nfsmonitor = ./x",
-            b"[core]\nhooksPath = h",
-            b"[CORE]\nsshCommand = x",
-            b"[core] fsmonitor = ./x",
-            b"[core]\nfsmon\\\nitor = ./x",
-            b"[include]\npath = x",
-            b"[includeIf \"gitdir:~/\"]\npath = x",
-            b"[alias]\nst = !x",
-            b"[remote \"o\"]\nurl = ext::sh -c x",
-            b"[remote \"o\"]\nurl = --upload-pack=x",
-            b"[remote \"o\"]\nuploadpack = x",
-            b"[core]\nbare = true",
-            b"[filter \"x\"]\nclean = y",
-            b"[broken\nx = y",
-        ];
-        for text in cases {
-            let shown = String::from_utf8_lossy(text);
-            assert!(!GitConfig::parse(text).is_inert(), "{shown}");
-        }
-    }
-
-    #[test]
-    fn paths_that_git_takes_programs_from_are_found() {
-        let text =
-            b"[core]\nhooksPath = \"my hooks\" # c\nfsmonitor = true\n[include]\npath = ../x\n";
-        assert_eq!(GitConfig::parse(text).paths(), ["my hooks", "../x"]);
-    }
-
-    #[test]
-    fn a_pointer_is_one_line() {
-        assert_eq!(pointer(b"gitdir: /a/b\n"), Some(b"/a/b".as_slice()));
-        assert_eq!(pointer(b"gitdir: "), None);
-        assert_eq!(pointer(b"x"), None);
-    }
-}
+#[path = "git_config_tests.rs"]
+mod tests;

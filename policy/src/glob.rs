@@ -1,17 +1,19 @@
-//! One component of a pattern over paths: literal, with globs, or any depth.
+//! One name of a path as a pattern, and lists of them against whole paths; bytes throughout.
 
 use crate::pattern::PathRuleError;
 
+/// One component of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Component {
     /// Any number of components.
     AnyDepth,
     /// Exactly this name.
     Literal(Vec<u8>),
-    /// A name that fits, and the literal reading of the same text.
+    /// A name that fits, and the literal reading of the same text, escapes undone.
     Glob(Vec<Piece>, Vec<u8>),
 }
 
+/// A part of a name that may be one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Any,
@@ -20,31 +22,53 @@ pub(crate) enum Piece {
     Set(Vec<(u8, u8)>, bool),
 }
 
-/// Whether names fit components, one by one; `fold` ignores ASCII case.
+/// Matches a whole path. Goes back to the last `**` alone: an earlier one that took more names
+/// would leave fewer for the rest.
 pub(crate) fn matches(components: &[Component], names: &[&[u8]], fold: bool) -> bool {
-    let Some((first, rest)) = components.split_first() else {
-        return names.is_empty();
-    };
-    if *first == Component::AnyDepth {
-        return (0..=names.len())
-            .any(|skip| matches(rest, names.get(skip..).unwrap_or_default(), fold));
-    }
-    let Some((name, below)) = names.split_first() else {
-        return false;
-    };
-    let equal = |one: &[u8], other: &[u8]| {
-        if fold {
-            one.eq_ignore_ascii_case(other)
-        } else {
-            one == other
+    let (mut component, mut at) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let step = match (components.get(component), names.get(at)) {
+            (None, None) => return true,
+            (Some(Component::AnyDepth), _) => {
+                retry = Some((component + 1, at));
+                component += 1;
+                continue;
+            }
+            (Some(wanted), Some(name)) => wanted.is_name(name, fold),
+            (_, None) | (None, Some(_)) => false,
+        };
+        if step {
+            component += 1;
+            at += 1;
+            continue;
         }
-    };
-    let fits = match first {
-        Component::AnyDepth => false,
-        Component::Literal(text) => equal(text, name),
-        Component::Glob(pieces, text) => fits(pieces, name, fold) || equal(text, name),
-    };
-    fits && matches(rest, below, fold)
+        match retry {
+            Some((after, from)) if from < names.len() => {
+                retry = Some((after, from + 1));
+                component = after;
+                at = from + 1;
+            }
+            _ => return false,
+        }
+    }
+}
+
+impl Component {
+    fn is_name(&self, name: &[u8], fold: bool) -> bool {
+        let equal = |text: &[u8]| {
+            if fold {
+                text.eq_ignore_ascii_case(name)
+            } else {
+                text == name
+            }
+        };
+        match self {
+            Self::AnyDepth => false,
+            Self::Literal(text) => equal(text),
+            Self::Glob(pieces, text) => fits(pieces, name, fold) || equal(text),
+        }
+    }
 }
 
 /// Matches one name. Linear but for the last `*`, to which alone it goes back.
@@ -92,7 +116,7 @@ fn fits(pieces: &[Piece], name: &[u8], fold: bool) -> bool {
     }
 }
 
-/// Reads one component of a pattern.
+/// Reads one component.
 pub(crate) fn component(text: &str) -> Result<Component, PathRuleError> {
     match text {
         "" | "." | ".." => return Err(PathRuleError::Detour),
@@ -103,36 +127,35 @@ pub(crate) fn component(text: &str) -> Result<Component, PathRuleError> {
         return Err(PathRuleError::DoubleStar);
     }
     let mut pieces = Vec::new();
+    let mut literal = Vec::new();
     let mut bytes = text.bytes();
-    let mut is_glob = false;
     while let Some(byte) = bytes.next() {
+        literal.push(byte);
         pieces.push(match byte {
             b'*' => Piece::Any,
             b'?' => Piece::One,
-            b'[' => set(&mut bytes)?,
-            b'\\' => Piece::Byte(escaped(&mut bytes)?),
+            b'[' => set(&mut bytes, &mut literal)?,
+            b'\\' => {
+                let byte = escaped(&mut bytes)?;
+                literal.pop();
+                literal.push(byte);
+                Piece::Byte(byte)
+            }
             other => Piece::Byte(other),
         });
-        is_glob |= !matches!(pieces.last(), Some(Piece::Byte(_)));
     }
-    if pieces.contains(&Piece::Byte(0)) {
+    if literal.contains(&0) {
         return Err(PathRuleError::Nul);
     }
-    if is_glob {
-        return Ok(Component::Glob(pieces, text.as_bytes().to_vec()));
+    if literal.contains(&b'/') || matches!(literal.as_slice(), b"." | b"..") {
+        return Err(PathRuleError::Detour);
     }
-    let name: Vec<u8> = pieces
-        .iter()
-        .filter_map(|it| match it {
-            Piece::Byte(byte) => Some(*byte),
-            _ => None,
-        })
-        .collect();
-    match name.as_slice() {
-        b"." | b".." => Err(PathRuleError::Detour),
-        name if name.contains(&b'/') => Err(PathRuleError::Detour),
-        _ => Ok(Component::Literal(name)),
-    }
+    let is_plain = pieces.iter().all(|it| matches!(it, Piece::Byte(_)));
+    Ok(if is_plain {
+        Component::Literal(literal)
+    } else {
+        Component::Glob(pieces, literal)
+    })
 }
 
 fn escaped(bytes: &mut std::str::Bytes<'_>) -> Result<u8, PathRuleError> {
@@ -150,36 +173,37 @@ fn escaped(bytes: &mut std::str::Bytes<'_>) -> Result<u8, PathRuleError> {
 }
 
 /// The rest of a set after its `[`: `!` or `^` negates, `a-z` is a range, `]` first is itself.
-fn set(bytes: &mut std::str::Bytes<'_>) -> Result<Piece, PathRuleError> {
-    let mut members: Vec<u8> = Vec::new();
+///
+/// `literal` takes the same text as plain characters.
+fn set(bytes: &mut std::str::Bytes<'_>, literal: &mut Vec<u8>) -> Result<Piece, PathRuleError> {
+    // Each member, and whether it was escaped: an escaped `-` is no range.
+    let mut members: Vec<(u8, bool)> = Vec::new();
     let mut negated = false;
-    let mut first = true;
     loop {
-        match bytes.next() {
-            None => return Err(PathRuleError::Unclosed),
-            Some(b'!' | b'^') if first && !negated => {
-                negated = true;
-                continue;
-            }
-            Some(b']') if !members.is_empty() => break,
-            Some(b'\\') => members.push(escaped(bytes)?),
-            Some(other) => members.push(other),
+        let byte = bytes.next().ok_or(PathRuleError::Unclosed)?;
+        let (byte, is_escaped) = match byte {
+            b'\\' => (escaped(bytes)?, true),
+            other => (other, false),
+        };
+        literal.push(byte);
+        match byte {
+            b'!' | b'^' if !is_escaped && members.is_empty() && !negated => negated = true,
+            b']' if !is_escaped && !members.is_empty() => break,
+            other => members.push((other, is_escaped)),
         }
-        first = false;
     }
     let mut ranges = Vec::new();
-    let mut at = 0;
-    while let Some(low) = members.get(at).copied() {
-        match (members.get(at + 1), members.get(at + 2)) {
-            (Some(b'-'), Some(high)) => {
-                ranges.push((low, *high));
-                at += 3;
-            }
-            _ => {
-                ranges.push((low, low));
-                at += 1;
-            }
+    let mut rest = members.as_slice();
+    while let Some(((low, _), after)) = rest.split_first() {
+        let (high, after) = match after {
+            [(b'-', false), (high, _), after @ ..] => (high, after),
+            _ => (low, after),
+        };
+        if low > high {
+            return Err(PathRuleError::Range);
         }
+        ranges.push((*low, *high));
+        rest = after;
     }
     Ok(Piece::Set(ranges, negated))
 }

@@ -28,7 +28,7 @@ mod units;
 pub use builtin::{BUILTIN_NAMES, builtin};
 pub use environment::NamePattern;
 pub use error::ProfileError;
-pub use git_config::{GitConfig, pointer};
+pub use git_config::{GitConfig, commondir, pointer};
 pub use pattern::{Anchor, PathRule, PathRuleError, Resolved, Variables};
 pub use profile::{LIMIT_NAMES, Limit, Mode, Network, Profile, Require};
 pub use source::{Catalog, Origin, Source, Valued};

@@ -75,6 +75,9 @@ pub enum PathRuleError {
     /// A `[` without its `]`, or a `\` at the end, or a `\x` without two hexadecimal digits.
     #[error("a `[` needs its `]`, `\\` a character after it, and `\\x` two hexadecimal digits")]
     Unclosed,
+    /// A range in a set that ends before it begins, which no character is in.
+    #[error("a range such as `[a-z]` begins with the lower character")]
+    Range,
     /// `**` beside other characters.
     #[error("`**` stands alone between slashes")]
     DoubleStar,
@@ -97,23 +100,27 @@ impl PathRule {
         ];
         let anchored = anchors.iter().find_map(|(name, anchor)| {
             let rest = text.strip_prefix(name)?;
-            (rest.is_empty() || rest.starts_with('/')).then_some((rest, *anchor))
+            let ends = rest.is_empty() || rest.starts_with('/');
+            (ends && !names_a_variable(rest)).then_some((rest, *anchor))
         });
         let (rest, anchor) = match anchored {
             Some(found) => found,
-            None if text.starts_with('~') || text.contains("${") => {
+            None if text.starts_with('~') || names_a_variable(text) => {
                 return Err(PathRuleError::Variable);
             }
             None if text.starts_with('/') => (text, Anchor::Root),
             None => (text, Anchor::Anywhere),
         };
         let rest = rest.strip_prefix('/').unwrap_or(rest);
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let components: Vec<Component> = if rest.is_empty() {
+        let mut components: Vec<Component> = if rest.is_empty() {
             Vec::new()
         } else {
+            let rest = rest.strip_suffix('/').unwrap_or(rest);
             rest.split('/').map(component).collect::<Result<_, _>>()?
         };
+        // Any depth and any depth again is any depth.
+        components
+            .dedup_by(|one, other| *one == Component::AnyDepth && *other == Component::AnyDepth);
         if anchor == Anchor::Anywhere && components.is_empty() {
             return Err(PathRuleError::Empty);
         }
@@ -162,6 +169,18 @@ impl PathRule {
     #[must_use]
     pub fn anchor(&self) -> Anchor {
         self.anchor
+    }
+
+    /// Whether every match of `self` is at or below what `over`, without globs, names.
+    ///
+    /// Decided by the text alone: two anchors may be the same place, which is not known here.
+    pub(crate) fn is_within(&self, over: &Self) -> bool {
+        let literal = |it: &Component| matches!(it, Component::Literal(_));
+        let same = self.components == over.components;
+        let below = self.components.starts_with(&over.components)
+            && over.anchor != Anchor::Anywhere
+            && over.components.iter().all(literal);
+        self.anchor == over.anchor && (same || below)
     }
 
     /// The pattern below the place that its anchor names; `Anywhere` starts at the workspace.
@@ -253,6 +272,22 @@ impl Resolved {
         matches(&self.components, &names, false)
     }
 
+    /// [`Self::matches`], with ASCII letters of either case alike.
+    #[must_use]
+    pub fn matches_ignoring_case(&self, path: &Path) -> bool {
+        let names = |path: &Path| -> Vec<Vec<u8>> {
+            path.iter()
+                .map(|it| it.as_bytes().to_ascii_lowercase())
+                .collect()
+        };
+        let (base, path) = (names(&self.base), names(path));
+        let Some(below) = path.strip_prefix(base.as_slice()) else {
+            return false;
+        };
+        let below: Vec<&[u8]> = below.iter().map(Vec::as_slice).collect();
+        matches(&self.components, &below, true)
+    }
+
     /// How many components a match has below the static prefix; `None` for any number.
     #[must_use]
     pub fn depth_below_prefix(&self) -> Option<usize> {
@@ -264,6 +299,19 @@ impl Resolved {
         let fixed = !self.components.contains(&Component::AnyDepth);
         fixed.then(|| self.components.len() - literal)
     }
+}
+
+/// Whether a `${` stands somewhere that no `\` takes its meaning from.
+fn names_a_variable(text: &str) -> bool {
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\\' {
+            bytes.next();
+        } else if byte == b'$' && bytes.peek() == Some(&b'{') {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]

@@ -39,6 +39,15 @@ fn patterns_match_as_their_syntax_says() {
         (r"/w/\[WIP\]", "/w/[WIP]", true),
         (r"/w/\[WIP\]", "/w/W", false),
         (r"/w/\x41", "/w/A", true),
+        (r"/w/\[a\][bc]", "/w/[a]c", true),
+        (r"/w/\[a\][bc]", "/w/[a][bc]", true),
+        (r"/w/[a\-c]", "/w/-", true),
+        (r"/w/[a\-c]", "/w/b", false),
+        ("/w/[]a]", "/w/]", true),
+        (r"/w/\${x}", "/w/${x}", true),
+        ("/w/**/a/**/b", "/w/a/x/a/y/b", true),
+        ("/w/**/a/**/b", "/w/x/b", false),
+        ("/w/**/**/b", "/w/x/b", true),
         ("/a*b*c", "/aXbYbZc", true),
         ("src", "/w/src", true),
     ];
@@ -57,6 +66,11 @@ fn malformed_patterns_are_refused() {
         (r"/a/\x2e\x2e", PathRuleError::Detour),
         ("~bob/x", PathRuleError::Variable),
         ("/a/${x}", PathRuleError::Variable),
+        ("~/${workspace}", PathRuleError::Variable),
+        ("//", PathRuleError::Detour),
+        (r"/a/\x2f*", PathRuleError::Detour),
+        ("/a/[z-a]", PathRuleError::Range),
+        (r"/a/b*\x00", PathRuleError::Nul),
         ("/a/[b", PathRuleError::Unclosed),
         ("/a\\", PathRuleError::Unclosed),
         (r"/a\x4", PathRuleError::Unclosed),
@@ -70,6 +84,27 @@ fn malformed_patterns_are_refused() {
             "{pattern:?}"
         );
     }
+}
+
+#[test]
+fn case_counts_unless_it_is_said_not_to() {
+    let rule = PathRule::parse("~/.SSH/id_*").unwrap();
+    let resolved = rule.resolve(&variables()).unwrap();
+    let path = Path::new("/HOME/u/.ssh/ID_rsa");
+    assert!(resolved.matches_ignoring_case(path) && !resolved.matches(path));
+    assert!(!resolved.matches_ignoring_case(Path::new("/home/u/.ssh")));
+}
+
+#[test]
+fn many_double_stars_take_no_time() {
+    let rule = PathRule::parse(&format!("/{}z", "**/a/".repeat(60))).unwrap();
+    let path = format!("/{}b", "a/".repeat(400));
+    assert!(
+        !rule
+            .resolve(&variables())
+            .unwrap()
+            .matches(Path::new(&path))
+    );
 }
 
 #[test]
@@ -97,7 +132,7 @@ fn a_static_prefix_ends_before_the_first_glob() {
 proptest! {
     #[test]
     fn a_literal_pattern_matches_its_path_whatever_its_bytes(
-        names in prop::collection::vec(prop::collection::vec(1_u8..=255, 1..6), 1..4),
+        names in prop::collection::vec(prop::collection::vec(prop_oneof![1_u8..=255, prop::sample::select(b"${}~[]*?\\".to_vec())], 1..6), 1..4),
     ) {
         let mut path = PathBuf::from("/");
         for name in names {
@@ -126,5 +161,30 @@ proptest! {
         let below = Path::new(&path).strip_prefix("/w").unwrap().iter().count();
         let found = rule.resolve(&variables()).unwrap().matches(Path::new(&path));
         prop_assert_eq!(found, below == 1);
+    }
+
+    #[test]
+    fn a_pattern_that_was_read_prints_as_what_reads_the_same(text in "[a/*?~${}.\\[\\]\\\\!x0-2-]{0,12}") {
+        if let Ok(rule) = PathRule::parse(&text) {
+            prop_assert_eq!(PathRule::parse(&rule.to_string()).unwrap(), rule);
+        }
+    }
+
+    #[test]
+    fn a_double_star_agrees_with_trying_every_split(
+        pattern in prop::collection::vec(prop::sample::select(vec!["a", "b", "**"]), 1..6),
+        names in prop::collection::vec(prop::sample::select(vec!["a", "b"]), 0..6),
+    ) {
+        fn slow(pattern: &[&str], names: &[&str]) -> bool {
+            match pattern.split_first() {
+                None => names.is_empty(),
+                Some((&"**", rest)) => (0..=names.len()).any(|it| slow(rest, &names[it..])),
+                Some((first, rest)) => names.first() == Some(first) && slow(rest, &names[1..]),
+            }
+        }
+        let rule = PathRule::parse(&format!("/{}", pattern.join("/"))).unwrap();
+        let path = format!("/{}", names.join("/"));
+        let found = rule.resolve(&variables()).unwrap().matches(Path::new(&path));
+        prop_assert_eq!(found, slow(&pattern, &names));
     }
 }

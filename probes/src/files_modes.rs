@@ -108,8 +108,13 @@ fn setuid_bin(_: &Stage) -> Attempt {
     let (reader, _writer) = rustix::pipe::pipe()?;
     match sys::fork()? {
         Fork::Child => {
-            // It waits for a password on a pipe that stays silent.
-            if sys::exec::place(&reader, 0).is_ok() {
+            // It waits for a password on a pipe that stays silent, and asks nobody for it.
+            let quiet = OpenOptions::new().write(true).open("/dev/null");
+            if sys::exec::place(&reader, 0).is_ok()
+                && quiet.is_ok_and(|it| {
+                    sys::exec::place(&it, 2).is_ok() && sys::exec::place(&it, 1).is_ok()
+                })
+            {
                 sys::exec::execve(&program, std::slice::from_ref(&program), &[]);
             }
             sys::exit_now(127)

@@ -162,7 +162,8 @@ fn is_inert(path: &Path) -> bool {
         }
         // A submodule's or a worktree's pointer, to a repository that is looked at as well.
         Some(b".git") if !is_link => points_inside(path),
-        Some(b"commondir" | b"gitdir") => !is_link,
+        Some(b"commondir") => !is_link && points_to_own_repository(path),
+        Some(b"gitdir") => !is_link,
         _ => false,
     }
 }
@@ -177,6 +178,25 @@ fn hooks_are_samples(folder: &Path) -> bool {
             })
         })
     })
+}
+
+/// Whether a `commondir` is that of a linked worktree, and names the repository that holds it.
+///
+/// Anywhere else it would have git take hooks and configuration from another folder, which
+/// need not look like a repository: gitrepository-layout(5).
+fn points_to_own_repository(path: &Path) -> bool {
+    let Some(private) = path.parent() else {
+        return false;
+    };
+    let own = private
+        .parent()
+        .filter(|it| it.ends_with("worktrees"))
+        .and_then(Path::parent)
+        .and_then(|it| it.canonicalize().ok());
+    let named = read_small(path)
+        .and_then(|text| Some(private.join(OsStr::from_bytes(policy::commondir(&text)?))))
+        .and_then(|it| it.canonicalize().ok());
+    own.is_some() && own == named
 }
 
 /// Whether a `.git` file points to a folder beside or below its own place.
@@ -298,6 +318,26 @@ mod tests {
         std::fs::set_permissions(root.path().join("d"), closed).unwrap();
         let (moved, _) = aftermath.quarantine();
         assert!(moved[0].moved.is_ok(), "{moved:?}");
+    }
+
+    #[test]
+    fn a_repository_that_borrows_the_configuration_of_another_folder_is_not_inert() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in [".git/worktrees/w", "lib/objects"] {
+            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        let cases = [
+            (".git/worktrees/w/commondir", "../..\n", true),
+            (".git/worktrees/w/commondir", "../../../lib\n", false),
+            (".git/commondir", "../lib\n", false),
+            (".git/commondir", ".\n", false),
+            (".git/commondir", "", false),
+        ];
+        for (name, text, expected) in cases {
+            let path = root.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(is_inert(&path), expected, "{name}: {text:?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::Seen;
 use crate::confinement::Network;
+use crate::filesystem::Access;
 use crate::path::AbsPath;
 use crate::plan::Plan;
 use crate::report::{Layer, LayerStatus};
@@ -68,6 +69,16 @@ pub(crate) fn view(orders: &Orders) -> Result<Vec<(Layer, LayerStatus)>, Failure
     }
     for (path, device, inode) in seen {
         same(path, *device, *inode)?;
+    }
+    // Landlock says the same of grants; a layer that leans on another is none.
+    let filesystem = &plan.confinement.filesystem;
+    let grants = filesystem
+        .grants
+        .iter()
+        .filter(|it| it.access != Access::Write);
+    let closed = grants.map(|it| &it.path).chain(&filesystem.protected);
+    for path in closed.filter(|path| seen.iter().any(|it| it.0 == **path)) {
+        read_only(&**path)?;
     }
     for path in hidden {
         unreadable(path)?;

@@ -109,7 +109,7 @@ impl HostProgram {
     /// The kernel's, and `EBUSY` in a process with several threads.
     pub fn serve(&self) -> io::Result<HostProcess> {
         let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        self.spawn(Tie::ToInput, theirs.as_fd(), Some(ours))
+        self.spawn(Tie::ToInput, &theirs, Some(ours))
     }
 
     /// Runs it with an empty input, and collects at most `most` bytes of what it prints.
@@ -120,18 +120,13 @@ impl HostProgram {
     /// was killed.
     pub fn run(&self, most: usize, within: Duration) -> io::Result<(HostEnd, Vec<u8>)> {
         let deadline = Instant::now() + within;
-        let mut process = self.spawn(Tie::ToUs, null()?.as_fd(), None)?;
+        let mut process = self.spawn(Tie::ToUs, &null()?, None)?;
         let text = read_until(&process.stdout, most, deadline, |_| false)?;
         let left = deadline.saturating_duration_since(Instant::now());
         Ok((process.end(left)?, text))
     }
 
-    fn spawn(
-        &self,
-        tie: Tie,
-        theirs: BorrowedFd<'_>,
-        stdin: Option<OwnedFd>,
-    ) -> io::Result<HostProcess> {
+    fn spawn(&self, tie: Tie, theirs: &OwnedFd, stdin: Option<OwnedFd>) -> io::Result<HostProcess> {
         let arguments = words(
             [self.program.as_os_str()]
                 .into_iter()
@@ -148,7 +143,7 @@ impl HostProgram {
         let (stdout, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         match process::clone3(0)? {
             Fork::Child => {
-                let standard = [theirs, tell.as_fd()];
+                let standard = [theirs.as_fd(), tell.as_fd()];
                 if self.settle(tie, standard).is_ok()
                     && let Some(program) = arguments.first()
                 {
@@ -344,8 +339,10 @@ mod tests {
         allow(folder.path(), 0o777);
         trusted(program.as_os_str()).unwrap_err();
         allow(folder.path(), 0o755);
-        // A folder is no program.
-        trusted(folder.path().as_os_str()).unwrap_err();
+        assert!(
+            trusted(folder.path().as_os_str()).is_err(),
+            "a folder is no program"
+        );
         trusted(folder.path().join("none").as_os_str()).unwrap_err();
     }
 }

@@ -19,6 +19,8 @@ mod git;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod limits;
