@@ -10,7 +10,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::probe::{Class, Expect, Judge, Probe, Report, probes};
-use crate::stage::{INSIDE, Limits, Stage, StageError, serve, verify, victim};
+use crate::stage::{INSIDE, Limits, Omit, Stage, StageError, serve, verify, victim};
 use crate::{caller, run};
 
 const USAGE: &str = "\
@@ -18,12 +18,14 @@ Hostile probes: each tries one attack and says whether it worked.
 
 usage:
   stockade-probe list [--json]
-  stockade-probe stage DIR --out FILE [--limit NAME=NUMBER]...
+  stockade-probe stage DIR --out FILE [--limit NAME=NUMBER]... [--without denied|linked]...
       Outside, first: builds victims and canaries below DIR, writes FILE and
       DIR/workspace/.stage.json, prints `ready`, serves until stdin closes, and
       then removes everything. Answers the lines `received?` and `verdict?`.
       Give it the ceilings of the profile under test (processes, memory,
-      file_size, open_files, tmp_size): the probes go a quarter beyond.
+      file_size, open_files, tmp_size): the probes go a quarter beyond. --without
+      leaves out what some sandbox refuses to start with: denied files in the
+      workspace, or a git directory that is a symlink.
   stockade-probe caller --stage FILE -- COMMAND [ARGUMENT]...
       Outside: runs COMMAND as a careless caller would, with descriptors 8 and 9
       leaked, canaries in the environment and a terminal as standard input.
@@ -85,6 +87,7 @@ struct Options {
     out: Option<PathBuf>,
     only: Vec<String>,
     limits: Vec<String>,
+    without: Vec<String>,
     seconds: Option<u64>,
     json: bool,
     keep: bool,
@@ -123,7 +126,8 @@ fn dispatch(mut arguments: impl Iterator<Item = OsString>) -> Result<ExitCode, C
             for assignment in &options.limits {
                 limits.set(assignment)?;
             }
-            serve::run(Path::new(&root), &out, limits)?;
+            let omit = Omit::parse(&options.without)?;
+            serve::run(Path::new(&root), &out, limits, omit)?;
         }
         "verdict" | "verify" => {
             let stage = Stage::read(Path::new(&first(&options, "name a stage file")?))?;
@@ -172,6 +176,9 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Options, CliEr
                 let wrong = |_| CliError::Usage(format!("`{given}` is no number of seconds"));
                 options.seconds = Some(number.map_err(wrong)?);
             }
+            "--without" => options
+                .without
+                .push(value()?.to_string_lossy().into_owned()),
             "--stage" => options.stage = Some(value()?.into()),
             _ if text.starts_with('-') => {
                 return Err(CliError::Usage(format!("unknown option `{text}`")));

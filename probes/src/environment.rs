@@ -15,7 +15,7 @@ pub(crate) const PROBES: &[Probe] = &[
     Probe::held("pr16_env_secret", Environment, "Reads a secret from the environment.", secret),
     Probe::held("pr17_ssh_auth_sock_env", Environment, "Finds the address of the key agent.", ssh_agent),
     Probe::held("dx04_env_inject", Environment, "Is given start-up code for shells.", shell_code),
-    Probe::held("dx05_path_hijack", Environment, "Looks programs up in the workspace first.", program_path),
+    Probe::by_policy("dx05_path_hijack", Environment, "Looks programs up in the workspace first.", program_path),
     Probe::held("en01_dbus", Environment, "Finds the address of the message bus.", message_bus),
     Probe::held("en02_ld_preload", Environment, "Is given code for every program by the loader.", loader),
     Probe::held("en03_git", Environment, "Is given commands and settings for git.", git),

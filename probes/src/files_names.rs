@@ -18,7 +18,7 @@ pub(crate) const PROBES: &[Probe] = &[
     Probe::held("nm01_vscode_tasks", Files, "Creates tasks that an editor runs.", vscode_tasks).judged_by_host(),
     Probe::held("nm02_envrc", Files, "Creates a file that direnv runs.", envrc).judged_by_host(),
     Probe::held("nm03_idea", Files, "Creates run configurations of another editor.", idea).judged_by_host(),
-    Probe::held("nm04_gitmodules", Files, "Creates the list of submodules.", gitmodules).judged_by_host(),
+    Probe::by_policy("nm04_gitmodules", Files, "Creates the list of submodules.", gitmodules),
     Probe::held("nm05_zshrc", Files, "Creates a shell start-up file in the workspace.", zshrc).judged_by_host(),
     Probe::held("nm06_agent_settings", Files, "Edits the settings of an agent.", agent_settings),
     Probe::held("nm07_agent_hook_new", Files, "Creates local settings beside an agent's own.", agent_local).judged_by_host(),

@@ -160,8 +160,6 @@ fn is_inert(path: &Path) -> bool {
         Some(b"config" | b"config.worktree") if !is_link => {
             read_small(path).is_some_and(|text| GitConfig::parse(&text).is_inert())
         }
-        // Attributes name filters; the configuration, which is looked at too, defines them.
-        Some(b"attributes") if path.parent().is_some_and(|it| it.ends_with("info")) => !is_link,
         // A submodule's or a worktree's pointer, to a repository that is looked at as well.
         Some(b".git") if !is_link => points_inside(path),
         Some(b"commondir") => !is_link && points_to_own_repository(path),

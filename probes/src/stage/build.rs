@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::StageError;
+use super::{Omit, StageError};
 
 /// The directories that [`plant`] fills.
 pub(crate) struct Places {
@@ -48,10 +48,10 @@ impl Places {
 }
 
 /// Fills the places with files that a thief or vandal would look for.
-pub(crate) fn plant(places: &Places, canary: &str) -> Result<(), StageError> {
+pub(crate) fn plant(places: &Places, canary: &str, omit: Omit) -> Result<(), StageError> {
     plant_home(&places.home, canary)?;
     plant_outside(&places.outside, canary)?;
-    plant_workspace(places, canary)
+    plant_workspace(places, canary, omit)
 }
 
 fn plant_home(home: &Path, canary: &str) -> Result<(), StageError> {
@@ -90,7 +90,7 @@ fn plant_outside(outside: &Path, canary: &str) -> Result<(), StageError> {
     file(&linked.join("commondir"), "../..\n")
 }
 
-fn plant_workspace(places: &Places, canary: &str) -> Result<(), StageError> {
+fn plant_workspace(places: &Places, canary: &str, omit: Omit) -> Result<(), StageError> {
     let workspace = &places.workspace;
     let inside = |name: &str| workspace.join(name);
     file(&inside("src/main.rs"), "fn main() {}\n")?;
@@ -107,14 +107,18 @@ fn plant_workspace(places: &Places, canary: &str) -> Result<(), StageError> {
         repository(&inside(name))?;
     }
     fs::create_dir(inside("linked")).map_err(StageError::file(&inside("linked")))?;
-    link(Path::new("../gitdirs/linked"), &inside("linked/.git"))?;
+    if !omit.linked {
+        link(Path::new("../gitdirs/linked"), &inside("linked/.git"))?;
+    }
     let pointer = format!(
         "gitdir: {}\n",
         places.outside.join("main.git/worktrees/wt").display()
     );
     file(&inside("wt/.git"), &pointer)?;
-    secret(&inside(".env"), canary)?;
-    secret(&inside("conf/deep/.env"), canary)?;
+    if !omit.denied {
+        secret(&inside(".env"), canary)?;
+        secret(&inside("conf/deep/.env"), canary)?;
+    }
     file(&inside(".bashrc"), "# start-up file\n")?;
     file(&inside(".claude/settings.json"), "{}\n")?;
     file(&inside("pkg/.vscode/settings.json"), "{}\n")?;

@@ -121,6 +121,33 @@ pub struct Limits {
     pub tmp_size: u64,
 }
 
+/// What is left out of the workspace, because some sandbox refuses to start with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Omit {
+    /// Denied files in the writable workspace.
+    pub(crate) denied: bool,
+    /// A git directory that is a symlink.
+    pub(crate) linked: bool,
+}
+
+impl Omit {
+    pub(crate) fn parse(words: &[String]) -> Result<Self, StageError> {
+        let mut omit = Self::default();
+        for word in words {
+            match word.as_str() {
+                "denied" => omit.denied = true,
+                "linked" => omit.linked = true,
+                _ => {
+                    return Err(StageError::Omission {
+                        given: word.clone(),
+                    });
+                }
+            }
+        }
+        Ok(omit)
+    }
+}
+
 impl Limits {
     /// Small ceilings that a free run passes without harm to a developer's machine.
     pub(crate) const HARMLESS: Self = Self {
@@ -190,6 +217,12 @@ pub enum StageError {
     NotText {
         /// The path.
         path: PathBuf,
+    },
+    /// A part of the stage that cannot be left out.
+    #[error("unknown part `{given}`; write denied or linked")]
+    Omission {
+        /// What was given.
+        given: String,
     },
     /// A limit is unknown or not a number.
     #[error(

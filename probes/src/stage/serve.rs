@@ -19,7 +19,7 @@ use rustix::process::{Signal, kill_process};
 use super::build::{self, Places};
 use super::channels::{Channel, Leftovers, Wish};
 use super::victim::Victim;
-use super::{INSIDE, Limits, Stage, StageError, snapshot, verify, victim};
+use super::{INSIDE, Limits, Omit, Stage, StageError, snapshot, verify, victim};
 use crate::sys::ipc;
 use crate::sys::terminal::ignore_polite_signals;
 
@@ -42,11 +42,11 @@ impl Drop for Live {
 /// Builds a stage below `root`, writes its file to `out` and into the workspace, prints
 /// `ready`, and serves until standard input closes. The line `received?` is answered by a
 /// JSON list of what arrived so far, `verdict?` by the same object as `verify` prints.
-pub(crate) fn run(root: &Path, out: &Path, limits: Limits) -> Result<(), StageError> {
+pub(crate) fn run(root: &Path, out: &Path, limits: Limits, omit: Omit) -> Result<(), StageError> {
     // Whoever interrupts the run from a terminal interrupts the stage as well, which must
     // still clear everything away: it ends by its standard input alone.
     ignore_polite_signals();
-    let mut live = set(root, limits)?;
+    let mut live = set(root, limits, omit)?;
     let text = serde_json::to_vec(&live.stage).map_err(|source| StageError::Format {
         path: out.to_owned(),
         source,
@@ -60,14 +60,14 @@ pub(crate) fn run(root: &Path, out: &Path, limits: Limits) -> Result<(), StageEr
     serve(&live)
 }
 
-fn set(root: &Path, limits: Limits) -> Result<Live, StageError> {
+fn set(root: &Path, limits: Limits, omit: Omit) -> Result<Live, StageError> {
     let places = Places::make(root)?;
     let mut leftovers = Leftovers::default();
     leftovers.paths.push(places.root.clone());
     let nonce = nonce();
     leftovers.nonce.clone_from(&nonce);
     let canary = format!("canary-{nonce}");
-    build::plant(&places, &canary)?;
+    build::plant(&places, &canary, omit)?;
     let tmp_file = PathBuf::from(format!("/tmp/{nonce}.txt"));
     let shm_file = PathBuf::from(format!("/dev/shm/{nonce}.txt"));
     for path in [&tmp_file, &shm_file] {

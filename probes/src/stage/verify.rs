@@ -18,7 +18,6 @@ const PROTECTED: &[&str] = &[
     ".envrc",
     ".git-credentials",
     ".gitconfig",
-    ".gitmodules",
     ".idea",
     ".mcp.json",
     ".profile",

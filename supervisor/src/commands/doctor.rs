@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &DoctorArgs, caller: &Caller, style: Style) -> Exit
         Err(error) => return fail(&error, Outcome::Usage),
     };
     let made = Scratch::make(caller).and_then(|scratch| {
-        let place = scratch.folder("workspace")?;
+        let place = scratch.workspace()?;
         Ok((scratch, place))
     });
     let (scratch, place) = match made {

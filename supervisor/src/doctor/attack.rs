@@ -51,52 +51,72 @@ impl Attack {
 
         // Free, on a stage that no confined run sees: what it leaves says nothing of them.
         say(&format!("{} probes free, as a control", every.len()));
-        let stage = attacker.set("free")?;
+        let stage = attacker.set("free", &report.backend)?;
         let free = stage.run(Fence::Free, &every, false)?;
         stage.end()?;
 
         say("the same confined, and the host looked at");
-        let mut stage = attacker.set("confined")?;
-        let confined = stage.run(fence, &every, false)?;
+        let mut stage = attacker.set("confined", &report.backend)?;
+        let mut confined = stage.run(fence, &every, false)?;
+        stage.wait_for_survivors();
         let mut seen = stage.seen()?;
         stage.end()?;
 
         say(&format!("{} again that the host judges", hosted.len()));
-        let mut stage = attacker.set("kept")?;
-        let kept = stage.run(fence, &hosted, true)?;
+        let mut reached: BTreeMap<String, String> = BTreeMap::new();
+        let mut stage = attacker.set("kept", &report.backend)?;
+        let (outliving, writing): (Vec<&Probe>, Vec<&Probe>) =
+            hosted.into_iter().partition(|it| it.class == "lifecycle");
+        // A change carries no name: it is that of the probe after which it is first seen.
+        let mut known = Vec::new();
+        for probe in writing {
+            confined.extend(stage.run(fence, &[probe], true)?);
+            let differences = stage.seen()?.differences;
+            let new = differences.iter().find(|it| !known.contains(*it));
+            if let Some(new) = new {
+                reached.insert(probe.id.clone(), new.clone());
+            }
+            known = differences;
+        }
+        confined.extend(stage.run(fence, &outliving, true)?);
+        stage.wait_for_survivors();
         let more = stage.seen()?;
         stage.end()?;
-        seen.differences.extend(more.differences);
+        let late = more
+            .differences
+            .into_iter()
+            .filter(|it| !known.contains(it));
+        seen.differences.extend(late);
         seen.received.extend(more.received);
         seen.survivors.extend(more.survivors);
 
         let grants = Grants::new(profile, report);
-        Ok(Self::judge(probes, free, confined, &kept, seen, &grants))
+        Ok(Self::judge(probes, free, confined, reached, seen, &grants))
     }
 
     fn judge(
         probes: Vec<Probe>,
         mut free: BTreeMap<String, Answer>,
         mut confined: BTreeMap<String, Answer>,
-        kept: &BTreeMap<String, Answer>,
+        mut reached: BTreeMap<String, String>,
         seen: Seen,
         grants: &Grants,
     ) -> Self {
-        let mut traces: Vec<String> = seen.received;
-        traces.extend(seen.survivors);
-        let mut host = seen.differences;
+        // What arrived and who survived carries the name of its probe.
+        let (mut host, traces) = (seen.differences, [seen.received, seen.survivors].concat());
+        for trace in traces {
+            match probes.iter().find(|it| is_trace_of(&trace, &it.id)) {
+                Some(probe) => {
+                    reached.insert(probe.id.clone(), trace);
+                }
+                None => host.push(trace),
+            }
+        }
         let mut rows = Vec::new();
         for probe in probes {
             let free = free.remove(&probe.id);
             let confined = confined.remove(&probe.id);
-            let trace = traces.iter().find(|it| it.contains(&probe.id)).cloned();
-            // A change of the host carries no name: then none of those that may have made it
-            // is taken for held.
-            let suspect = probe.judge == Judge::Host
-                && kept
-                    .get(&probe.id)
-                    .is_some_and(|it| it.outcome == judge::Word::Worked);
-            let reached = trace.or_else(|| host.first().filter(|_| suspect).cloned());
+            let reached = reached.remove(&probe.id);
             let (verdict, detail) = judge::judge(
                 &probe,
                 free.as_ref(),
@@ -112,10 +132,7 @@ impl Attack {
                 detail,
             });
         }
-        let nameless = traces
-            .into_iter()
-            .filter(|it| !rows.iter().any(|row| it.contains(&row.probe.id)));
-        host.extend(nameless);
+        host.retain(|it| !judge::is_accepted(it, grants));
         Self { rows, host }
     }
 
@@ -128,6 +145,14 @@ impl Attack {
             rows
         }
     }
+}
+
+/// Whether a listener's note or a survivor's flag is that of the probe `id`.
+///
+/// Messages carry the number at the start of the id; a name query has no place for it.
+fn is_trace_of(trace: &str, id: &str) -> bool {
+    let number = id.split('_').next().unwrap_or(id);
+    trace.contains(number) || (id == "ip19_dns" && trace.starts_with("[\"dns\""))
 }
 
 fn write_profile(profile: &Profile, scratch: &Scratch) -> Result<AbsPath, AttackError> {

@@ -71,6 +71,8 @@ pub(crate) enum Verdict {
 pub(crate) struct Grants {
     network: bool,
     nested: bool,
+    /// The caller's own choice of commands is passed on.
+    commands: bool,
     /// Limits that are neither required nor enforced.
     limits: Vec<LimitKind>,
     /// Layers that the profile can do without and that are absent.
@@ -141,6 +143,12 @@ impl Grants {
                 .nested_user_namespaces
                 .as_ref()
                 .is_some_and(|it| it.value),
+            commands: ["EDITOR", "PAGER"].iter().any(|name| {
+                profile
+                    .pass
+                    .iter()
+                    .any(|it| it.value.matches(name.as_bytes()))
+            }),
             limits: report
                 .limits
                 .iter()
@@ -170,6 +178,9 @@ impl Grants {
         if self.nested && NESTED.contains(&id) {
             return Some("the profile grants nested user namespaces".to_owned());
         }
+        if self.commands && id == "en16_pager_editor" {
+            return Some("the profile passes EDITOR and PAGER on".to_owned());
+        }
         let limit = LIMITS.iter().find(|it| it.0 == id).map(|it| it.1);
         if let Some(limit) = limit.filter(|it| self.limits.contains(it)) {
             return Some(format!(
@@ -187,18 +198,42 @@ impl Grants {
     }
 }
 
-/// The layer on which holding a probe rests, where Landlock and seccomp alone are no floor
-/// under it.
+/// The layer on which holding a probe rests alone, with neither Landlock nor seccomp as a floor
+/// under it: what a back end without namespaces says it loses.
 fn layer_of(probe: &Probe) -> Option<Layer> {
-    match probe.class.as_str() {
-        "processes" | "lifecycle" => Some(Layer::Processes),
-        "mounts" | "kernel" => Some(Layer::Mounts),
-        "sockets" => Some(Layer::OtherNamespaces),
-        "terminal" => Some(Layer::Mounts),
-        // Secrets and outside files stay behind Landlock; only names and times are in view.
-        "files" => Some(Layer::Mounts).filter(|_| !probe.tries.starts_with("Reads")),
-        _ => None,
+    let id = probe.id.as_str();
+    let is = |starts: &[&str]| starts.iter().any(|it| id.starts_with(it));
+    if is(&[
+        "gt", "nm", "fs06_", "fs07_", "fs08_", "fs09_", "fs10_", "fs45_", "fs51_",
+    ]) {
+        return Some(Layer::ProtectedNames);
     }
+    // Names, sizes, modes, times and attributes; the host's tables of mounts and of the kernel.
+    if is(&[
+        "fs12_", "fs13_", "fs14_", "fs15_", "fs40_", "fs61_", "mt12_", "kf", "ks19_",
+    ]) {
+        return Some(Layer::Mounts);
+    }
+    // The list of processes and what it says of each; handles of them.
+    if is(&["fs22_", "ps07_", "ps12_", "ps16_", "ps19_", "ps20_"]) || probe.class == "lifecycle" {
+        return Some(Layer::Processes);
+    }
+    // System V and POSIX channels, and the host's tables of interfaces and sockets.
+    if is(&["ip07_", "ip08_", "ip20_", "sk14_", "sl05_", "sl06_"]) {
+        return Some(Layer::OtherNamespaces);
+    }
+    None
+}
+
+/// Whether `line` is a change of the host that a back end without mounts can not prevent.
+pub(crate) fn is_accepted(line: &str, grants: &Grants) -> bool {
+    let kinds = [
+        ": mode",
+        ": modification time",
+        ": extended attributes",
+        ": owner",
+    ];
+    grants.lost.contains(&Layer::Mounts) && kinds.iter().any(|it| line.ends_with(it))
 }
 
 /// Judges one probe. `reached`: what the host saw of it, where it saw anything.

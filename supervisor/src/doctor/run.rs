@@ -22,6 +22,8 @@ const ENV: &str = "/usr/bin/env";
 const STAGING: Duration = Duration::from_secs(60);
 /// How long all probes together may take.
 const RUNNING: Duration = Duration::from_secs(900);
+/// How long one probe may take, on a machine that is busy with other things as well.
+const SECONDS: &str = "15";
 /// When what outlived a run has shown itself.
 const SURVIVAL: Duration = Duration::from_millis(2800);
 /// Most that a run of all probes prints.
@@ -129,7 +131,9 @@ impl Attacker {
     }
 
     /// Sets a stage in the folder `name` of the scratch folder.
-    pub(crate) fn set(&self, name: &str) -> Result<Stage<'_>, AttackError> {
+    ///
+    /// What the back end refuses to start with is left out: it proves nothing there.
+    pub(crate) fn set(&self, name: &str, backend: &str) -> Result<Stage<'_>, AttackError> {
         let doing = "set a stage";
         let root = self.scratch.join(name);
         let file = self.scratch.join(format!("{name}.json"));
@@ -137,6 +141,14 @@ impl Attacker {
         arguments.extend(["--out".into(), file.clone().into()]);
         for (name, amount) in LIMITS {
             arguments.extend(["--limit".into(), format!("{name}={amount}").into()]);
+        }
+        let without: &[&str] = match backend {
+            "bwrap" => &["linked"],
+            "landlock" => &["denied", "linked"],
+            _ => &[],
+        };
+        for part in without {
+            arguments.extend(["--without".into(), (*part).into()]);
         }
         let failed = |source| AttackError::Run { doing, source };
         let mut server = self
@@ -289,6 +301,7 @@ impl Stage<'_> {
         let inside = self.workspace.join(".stage.json");
         words.extend(["--stage".into(), inside.into_os_string()]);
         words.extend(["--only".into(), ids.join(",").into()]);
+        words.extend(["--seconds".into(), SECONDS.into()]);
         if keep {
             words.push("--keep".into());
         }
@@ -300,13 +313,17 @@ impl Stage<'_> {
         program.run(MOST, RUNNING).map_err(failed)
     }
 
-    /// What the host saw, once whatever outlived the run has shown itself.
+    /// Waits until whatever outlived a run has shown itself.
+    pub(crate) fn wait_for_survivors(&self) {
+        std::thread::sleep(SURVIVAL);
+    }
+
+    /// What the host saw since the stage was set.
     pub(crate) fn seen(&mut self) -> Result<Seen, AttackError> {
         let failed = |source| AttackError::Run {
             doing: "judge the host",
             source,
         };
-        std::thread::sleep(SURVIVAL);
         self.server.write(b"verdict?\n").map_err(failed)?;
         let line = self.server.line(STAGING).map_err(failed)?;
         serde_json::from_slice(&line).map_err(AttackError::Language)

@@ -42,14 +42,16 @@ impl Scratch {
         &self.path
     }
 
-    /// A folder below, made now.
+    /// A workspace in it, made now, with names that the profiles protect, so that how they are
+    /// held can be reported.
     ///
     /// # Errors
     ///
     /// The kernel's.
-    pub(crate) fn folder(&self, name: &str) -> io::Result<AbsPath> {
-        let path = self.path.join(name);
-        std::fs::create_dir(&path)?;
+    pub(crate) fn workspace(&self) -> io::Result<AbsPath> {
+        let path = self.path.join("workspace");
+        std::fs::create_dir_all(path.join(".git/hooks"))?;
+        std::fs::write(path.join(".git/config"), "[core]\n\tbare = false\n")?;
         AbsPath::new(path).map_err(io::Error::other)
     }
 }

@@ -94,8 +94,11 @@ impl Place {
 
     /// `stockade` with `words`.
     pub(crate) fn stockade<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Command {
-        let mut command = self.command(stockade());
-        command.args(words);
+        // A suite that was started in the background has interrupts ignored, and so would they
+        // be by what it starts, env(1).
+        let mut command = self.command("env");
+        let signals = "--default-signal=INT,QUIT,HUP,TERM";
+        command.arg(signals).arg(stockade()).args(words);
         command
     }
 
