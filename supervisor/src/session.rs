@@ -145,7 +145,7 @@ pub(crate) fn run(
 
     // Plan: what exists of what is granted, and which names in it have to stay.
     let stage = if planner::is_staged(&profile) {
-        Some(stage::create(caller, &id, &workspace, &request)?)
+        Some(stage::create(caller, &id, &workspace, &request, &profile)?)
     } else {
         None
     };
@@ -197,7 +197,11 @@ pub(crate) fn run(
     let ended = ended?;
     let staged = stage.and_then(stage::finish);
     Ok(Answer {
-        outcome: outcome(ended),
+        outcome: match &unsearched {
+            // What the command left is not known to be harmless.
+            Some(_) => Outcome::Failed,
+            None => outcome(ended),
+        },
         report,
         usage: ended.usage,
         cause: ended.cause,
