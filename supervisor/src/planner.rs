@@ -232,13 +232,10 @@ pub(crate) fn plan(
             protected.push(own);
         }
     }
-    // What a protected link leads to is protected as well.
-    let targets: Vec<PathBuf> = protected
-        .iter()
-        .filter(|it| it.is_symlink())
-        .filter_map(|it| it.canonicalize().ok())
-        .collect();
+    // What a protected link leads to is protected as well, or must not appear.
+    let (targets, missing) = expand::targets(&protected);
     protected.extend(targets);
+    absent.extend(missing);
     for rule in anchored(&profile.deny) {
         masks.extend(expand::denied(rule, &variables, &grants));
     }

@@ -120,6 +120,33 @@ pub(crate) fn configured(repository: &Path, global: &[PathBuf]) -> (Vec<PathBuf>
         .partition(|it| it.symlink_metadata().is_ok())
 }
 
+/// Where links lead that are protected themselves or lie right in a protected folder: what
+/// exists, and what does not.
+pub(super) fn targets(protected: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let inside = protected
+        .iter()
+        .filter(|it| !it.is_symlink())
+        .filter_map(|it| std::fs::read_dir(it).ok())
+        .flat_map(|entries| entries.flatten().map(|it| it.path()));
+    let links = protected
+        .iter()
+        .cloned()
+        .chain(inside)
+        .filter(|it| it.is_symlink());
+    let (mut exist, mut missing) = (Vec::new(), Vec::new());
+    for link in links {
+        match link.canonicalize() {
+            Ok(target) => exist.push(target),
+            Err(_) => {
+                let target = std::fs::read_link(&link).unwrap_or_default();
+                let folder = link.parent().and_then(|it| it.canonicalize().ok());
+                missing.extend(folder.and_then(|it| normal(&it.join(target))));
+            }
+        }
+    }
+    (exist, missing)
+}
+
 /// A path without `.` and `..`, read as text: what is not there cannot be asked.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
