@@ -212,6 +212,25 @@ fn a_killed_supervisor_leaves_nothing() {
     drop(live);
 }
 
+#[test]
+fn a_supervisor_that_is_killed_while_it_starts_leaves_nothing() {
+    let place = Place::new();
+    let mark = mark();
+    for number in 0..40 {
+        let mut command = place.exec_command(&[], &format!("setsid sleep {mark} & sleep {mark}"));
+        command.stdin(Stdio::null());
+        let live = Live::start(command, Vec::new());
+        // Not a wait for something: each kill hits another moment of the start.
+        std::thread::sleep(Duration::from_millis(number));
+        kill_process(live.pid(), Signal::KILL).unwrap();
+    }
+    let state = place.home.join(".local/state/stockade/run");
+    until("every process and entry is gone", REAPED, || {
+        let entries = fs::read_dir(&state).map_or(0, Iterator::count);
+        entries == 0 && !runs(&mark)
+    });
+}
+
 /// The control groups whose name tells of the process `pid`, and of its children.
 fn cgroups(pid: Pid) -> Vec<std::path::PathBuf> {
     let children = format!("/proc/{0}/task/{0}/children", pid.as_raw_nonzero());
