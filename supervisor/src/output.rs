@@ -1,9 +1,10 @@
 //! What is printed for people: reports, receipts, lists.
 #![expect(
-    clippy::print_stdout,
     clippy::print_stderr,
     reason = "the one place that prints results; errors are printed by exit.rs"
 )]
+
+use std::io::Write;
 
 use sandbox::{EnforcementReport, LayerStatus, LimitStatus};
 use serde::Serialize;
@@ -15,12 +16,14 @@ use crate::style::{Role, Safe, Style};
 
 /// A line on standard output.
 pub(crate) fn line(text: &str) {
-    println!("{text}");
+    self::text(&format!("{text}\n"));
 }
 
 /// A text on standard output as it is.
 pub(crate) fn text(text: &str) {
-    print!("{text}");
+    let mut out = std::io::stdout().lock();
+    // A reader that has left, such as `head`, has what it wanted.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// A note on standard error.

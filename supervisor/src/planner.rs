@@ -262,6 +262,13 @@ pub(crate) fn plan(
         workdir,
     };
     filesystem.pin_ancestors();
+    if network(profile) == Network::Host {
+        warnings.push(
+            "the network is the host's: services on its loopback and, on cloud machines, the \
+             metadata service that hands out credentials can be reached"
+                .to_owned(),
+        );
+    }
     let confinement = Confinement::build()
         .filesystem(filesystem)
         .network(network(profile))
