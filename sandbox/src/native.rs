@@ -128,11 +128,14 @@ pub(crate) fn identity(
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
     };
+    // A root that lacks one of these, as in a container, makes a user namespace like others.
+    let needed = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::SETGID
+        | CapabilitySet::SETUID
+        | CapabilitySet::SYS_ADMIN;
     let privileged = rustix::process::geteuid().is_root()
-        && rustix::thread::capabilities(None).is_ok_and(|it| {
-            it.effective
-                .contains(CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID)
-        });
+        && rustix::thread::capabilities(None).is_ok_and(|it| it.effective.contains(needed));
     if !privileged {
         return Ok((own, None));
     }

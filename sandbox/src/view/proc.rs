@@ -15,17 +15,23 @@ use crate::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 pub(crate) const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// What tells of the host's kernel and its keys, proc(5).
-pub(crate) const MASKED: [&str; 12] = [
+pub(crate) const MASKED: [&str; 18] = [
     "acpi",
     "kallsyms",
     "kcore",
     "key-users",
     "keys",
     "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
     "latency_stats",
     "modules",
+    "mtrr",
+    "pagetypeinfo",
     "sched_debug",
     "scsi",
+    "slabinfo",
     "timer_list",
     "vmallocinfo",
 ];

@@ -141,12 +141,9 @@ struct Walker<'w> {
     found: &'w mut Found,
 }
 
-/// The names by which git knows a repository's folder.
-const REPOSITORY: [(&[u8], FileType); 3] = [
-    (b"HEAD", FileType::RegularFile),
-    (b"objects", FileType::Directory),
-    (b"refs", FileType::Directory),
-];
+/// The names by which git knows a repository's folder, whatever they are: git asks access(2),
+/// which follows links.
+const REPOSITORY: [&[u8]; 3] = [b"HEAD", b"objects", b"refs"];
 
 /// What of a repository's folder is protected when it is not called `.git`.
 const REPOSITORY_NAMES: [&[u8]; 5] = [
@@ -174,15 +171,10 @@ impl Walker<'_> {
             }
         }
         self.found.entries += entries.len();
-        let has = |wanted: &(&[u8], FileType)| {
-            entries
-                .iter()
-                .any(|it| it.0.to_bytes() == wanted.0 && it.1 == wanted.1)
-        };
+        let has = |wanted: &&[u8]| entries.iter().any(|it| it.0.to_bytes() == *wanted);
         // Linked worktrees' folders have no objects of their own, but say where they are.
         let is_repository = REPOSITORY.iter().all(has)
-            || (has(&(b"HEAD", FileType::RegularFile))
-                && has(&(b"commondir", FileType::RegularFile)));
+            || (has(&b"HEAD".as_slice()) && has(&b"commondir".as_slice()));
         if is_repository {
             self.found.repositories.push(here.clone());
         }
@@ -346,6 +338,26 @@ mod tests {
             relative(root.path(), &found.protected),
             ["bare/config", "sub/.git"]
         );
+    }
+
+    #[test]
+    fn a_repository_whose_parts_are_links_is_known_as_well() {
+        let root = tree(&[
+            ".git/objects/x",
+            ".git/refs/x",
+            "HEAD",
+            "config",
+            "w/HEAD",
+            "w/commondir",
+        ]);
+        for name in ["objects", "refs"] {
+            let target = format!(".git/{name}");
+            std::os::unix::fs::symlink(target, root.path().join(name)).unwrap();
+        }
+        let found = walk(root.path(), &names()).unwrap();
+        assert_eq!(relative(root.path(), &found.repositories), ["", "w"]);
+        assert!(found.protected.contains(&root.path().join("config")));
+        assert!(found.protected.contains(&root.path().join("w/commondir")));
     }
 
     #[test]

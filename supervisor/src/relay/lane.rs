@@ -24,12 +24,20 @@ pub(super) const CHUNK: usize = 64 * 1024;
 const INPUT_CHUNK: usize = rustix::pipe::PIPE_BUF;
 
 /// What all lanes of a relay share.
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) filter: Box<dyn Filter>,
     pub(super) scratch: Box<[u8]>,
     /// Whether the child may still open its terminal again.
     pub(super) child_lives: bool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("filter", &self.filter)
+            .field("child_lives", &self.child_lives)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What poll(2) said about a lane's two ends.

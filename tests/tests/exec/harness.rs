@@ -94,8 +94,11 @@ impl Place {
 
     /// `stockade` with `words`.
     pub(crate) fn stockade<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Command {
-        let mut command = self.command(stockade());
-        command.args(words);
+        // A suite that was started in the background has interrupts ignored, and so would they
+        // be by what it starts, env(1).
+        let mut command = self.command("env");
+        let signals = "--default-signal=INT,QUIT,HUP,TERM";
+        command.arg(signals).arg(stockade()).args(words);
         command
     }
 
@@ -317,7 +320,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 }
 
 /// Waits for a child's end; nothing where the time is over.
-fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
     let end = Instant::now() + limit;
     loop {

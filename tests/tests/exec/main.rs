@@ -11,13 +11,19 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod environment;
+#[cfg(test)]
+mod escape;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
 mod git;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod hosts;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
@@ -26,3 +32,5 @@ mod life;
 mod limits;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod terminal;
