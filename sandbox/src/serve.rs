@@ -36,10 +36,11 @@ pub(crate) fn serve(
     channel: &Channel,
     children: &OwnedFd,
     fence: Fence,
+    poll_memory: bool,
     mut terminal: Option<Terminal>,
 ) -> Result<(), Failure> {
     let limits = &plan.confinement.limits;
-    let memory = limits.memory.filter(|_| plan.poll_memory);
+    let memory = limits.memory.filter(|_| poll_memory);
     let mut commands: Vec<Command> = Vec::new();
     let mut started = false;
     loop {
@@ -100,6 +101,8 @@ pub(crate) fn serve(
             ))) => {
                 signal(&commands, id, number, everyone, fence);
             }
+            // It is joined already, or has its groups from elsewhere.
+            Ok(Some((Request::Join { .. }, _))) => (),
             Ok(None) | Err(_) => {
                 end_everything(fence);
                 return Ok(());
