@@ -67,6 +67,7 @@ pub(crate) fn serve(
             let last = commands.is_empty() && !plan.shared;
             if last {
                 end_everything(fence);
+                wait_for_all(fence);
             }
             let told = channel.send(&Notice::Ended { id, end, usage }, &[]);
             if last || told.is_err() {
@@ -144,6 +145,16 @@ fn end_everything(fence: Fence) {
     } else {
         signal_all(libc::SIGKILL);
     }
+}
+
+/// Waits until init is alone: whoever is told of the end can rely on it.
+fn wait_for_all(fence: Fence) {
+    // The orphans of a PID namespace are init's children in the end; elsewhere they were
+    // hunted one by one.
+    if fence == Fence::Bare {
+        return;
+    }
+    while let Ok(_) | Err(Errno::INTR) = rustix::process::wait(WaitOptions::empty()) {}
 }
 
 fn signal_all(number: i32) {
