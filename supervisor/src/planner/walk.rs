@@ -13,11 +13,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use policy::PathRule;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 /// How deep a tree may be: each level holds a descriptor.
 const DEEPEST: usize = 256;
+
+/// Bytes of a listing that are read at once.
+const LISTING: usize = 32 * 1024;
 
 /// The names to look for, at any depth.
 #[derive(Clone, Debug)]
@@ -121,6 +124,7 @@ pub(crate) fn walk(root: &Path, names: &Names) -> Result<Found, WalkError> {
     };
     let mut walker = Walker {
         root,
+        buffer: Vec::with_capacity(LISTING),
         names,
         found: &mut found,
     };
@@ -137,6 +141,8 @@ fn closed(path: &Path, error: Errno) -> WalkError {
 
 struct Walker<'w> {
     root: &'w Path,
+    /// Where the kernel writes listings, getdents64(2).
+    buffer: Vec<u8>,
     names: &'w Names,
     found: &'w mut Found,
 }
@@ -164,8 +170,9 @@ impl Walker<'_> {
             return Err(WalkError::TooDeep { path: here });
         }
         let mut entries: Vec<(Box<CStr>, FileType)> = Vec::new();
-        let listing = Dir::read_from(folder).map_err(|error| closed(&here, error))?;
-        for entry in listing {
+        self.buffer.clear();
+        let mut listing = RawDir::new(folder, self.buffer.spare_capacity_mut());
+        while let Some(entry) = listing.next() {
             let entry = entry.map_err(|error| closed(&here, error))?;
             let name = entry.file_name();
             if name != c"." && name != c".." {
