@@ -178,7 +178,7 @@ pub(crate) fn plan(
     };
     let names = Names::new(anywhere("protect").iter(), anywhere("deny").iter());
     let mut roots = writable.clone();
-    if !roots.iter().any(|it| workspace.starts_with(it)) {
+    if !roots.iter().any(|it| workspace.is_within(it)) {
         roots.push(workspace.clone());
     }
     let mut searched = Vec::new();
@@ -186,7 +186,7 @@ pub(crate) fn plan(
         // A tree inside another is searched with it.
         if !searched
             .iter()
-            .any(|(known, _): &(AbsPath, Found)| root.starts_with(known))
+            .any(|(known, _): &(AbsPath, Found)| root.is_within(known))
         {
             let found = walk::walk(&root, &names, Moment::Before)?;
             searched.push((root, found));

@@ -191,7 +191,9 @@ pub(crate) fn run(
         let mut relay = Relay::new(streams, Box::new(Identity))?;
         monitor::watch(&mut running, &mut relay, &signals, &mut screen, wall_time)
     })();
-    drop(running);
+    // Nothing but its init is left inside, or it is killed now. While the kernel clears up, and
+    // as long as the reaper would do it in our stead:
+    let running = ended.is_ok().then_some(running);
 
     // Look at what appeared, whatever the end was.
     let (quarantined, unsearched) = if stage.is_some() {
@@ -200,6 +202,8 @@ pub(crate) fn run(
         aftermath.quarantine()
     };
     let ended = ended?;
+    let receipt = receipt.end(&workspace);
+    drop(running);
     let staged = stage.and_then(stage::finish);
     Ok(Answer {
         outcome: match &unsearched {
@@ -212,7 +216,7 @@ pub(crate) fn run(
         cause: ended.cause,
         quarantined,
         unsearched,
-        receipt: receipt.end(&workspace),
+        receipt,
         staged,
     })
 }

@@ -14,11 +14,14 @@ use std::path::{Path, PathBuf};
 
 use super::mark;
 use policy::PathRule;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 
 /// How long a path below the root may be: the kernel takes no longer one, path_resolution(7).
 const LONGEST: usize = 4000;
+
+/// Bytes of a listing that are read at once.
+const LISTING: usize = 32 * 1024;
 
 /// The names to look for, at any depth.
 #[derive(Clone, Debug)]
@@ -141,6 +144,7 @@ pub(crate) fn walk(root: &Path, names: &Names, moment: Moment) -> Result<Found, 
     let mut walker = Walker {
         root,
         top: &top,
+        buffer: Vec::with_capacity(LISTING),
         names,
         moment,
         found: &mut found,
@@ -159,6 +163,8 @@ fn closed(path: &Path, error: Errno) -> WalkError {
 struct Walker<'w> {
     root: &'w Path,
     top: &'w OwnedFd,
+    /// Where the kernel writes listings, getdents64(2).
+    buffer: Vec<u8>,
     names: &'w Names,
     moment: Moment,
     found: &'w mut Found,
@@ -181,8 +187,9 @@ impl Walker<'_> {
     fn folder(&mut self, folder: &OwnedFd, below: &Path) -> Result<(), WalkError> {
         let here = self.root.join(below);
         let mut entries: Vec<(Box<CStr>, FileType)> = Vec::new();
-        let listing = Dir::read_from(folder).map_err(|error| closed(&here, error))?;
-        for entry in listing {
+        self.buffer.clear();
+        let mut listing = RawDir::new(folder, self.buffer.spare_capacity_mut());
+        while let Some(entry) = listing.next() {
             let entry = entry.map_err(|error| closed(&here, error))?;
             let name = entry.file_name();
             if name != c"." && name != c".." {
