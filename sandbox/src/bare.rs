@@ -121,9 +121,10 @@ fn launch(
     // The warden counts as well.
     let mut limits = confinement.limits.clone();
     limits.processes = limits.processes.map(|it| it.saturating_add(1));
+    // First the one who removes it, then what has to be removed.
+    let planned = Cgroup::planned(&limits, pid);
+    let reaper = Reaper::start_behind(pidfd.as_fd(), &planned, when_orphaned)?;
     let (cgroup, held) = Cgroup::make(&limits, pid);
-    let reaper = Reaper::start_behind(pidfd.as_fd(), &cgroup, when_orphaned);
-    let reaper = reaper.inspect_err(|_| cgroup.remove())?;
     let _ = tell(&lifeline);
     let tree = Tree {
         channel,

@@ -102,17 +102,24 @@ impl Cgroup {
         )
     }
 
-    /// The groups that [`Cgroup::make`] made for `pid`, found again by name.
-    pub(crate) fn of(limits: &Limits, pid: Pid) -> Self {
+    /// The groups that [`Cgroup::make`] may make for `pid`, whether or not they exist: for a
+    /// reaper that has to live before the first of them does.
+    pub(crate) fn planned(limits: &Limits, pid: Pid) -> Self {
         let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let folders = ceilings(limits)
             .iter()
             .filter_map(|it| parent(&membership, &mounts, it.controller))
             .map(|it| it.folder.join(format!("stockade-{}", pid.as_raw_nonzero())))
-            .filter(|it| it.exists())
             .collect();
         Self { folders }
+    }
+
+    /// The groups that [`Cgroup::make`] made for `pid`, found again by name.
+    pub(crate) fn of(limits: &Limits, pid: Pid) -> Self {
+        let mut cgroup = Self::planned(limits, pid);
+        cgroup.folders.retain(|it| it.exists());
+        cgroup
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -47,8 +47,10 @@ impl Backend for Native {
         let network = confinement.network;
         let (pid, pidfd) = clone_init(&plan, &theirs, network, idmap)?;
         drop(theirs);
+        // First the one who removes it, then what has to be removed.
+        let planned = Cgroup::planned(&confinement.limits, pid);
+        let reaper = Reaper::start(pidfd.as_fd(), &planned, when_orphaned)?;
         let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
-        let reaper = Reaper::start(pidfd.as_fd(), &cgroup, when_orphaned)?;
         let tree = Tree {
             channel,
             pid,

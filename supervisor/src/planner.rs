@@ -2,7 +2,8 @@
 //! in it has to stay as it is.
 
 mod environment;
-mod expand;
+pub(crate) mod expand;
+mod mark;
 pub(crate) mod places;
 mod toolchain;
 pub(crate) mod walk;
@@ -18,7 +19,7 @@ use sandbox::{
 
 use crate::caller::Caller;
 use places::Places;
-use walk::{Found, Names, WalkError};
+use walk::{Found, Moment, Names, WalkError};
 
 /// What will be confined, and what the planner found on the way.
 #[derive(Debug)]
@@ -153,7 +154,12 @@ pub(crate) fn plan(
         }
     }
     toolchain::grant(&mut places, profile, caller, workspace);
-    let shared = worktree::grant(&mut places, workspace, &mut warnings);
+    let shared = worktree::grant(
+        &mut places,
+        workspace,
+        caller.home.as_deref(),
+        &mut warnings,
+    );
     let (grants, links, private) = places.finish();
     let writable: Vec<AbsPath> = grants
         .iter()
@@ -182,10 +188,15 @@ pub(crate) fn plan(
             .iter()
             .any(|(known, _): &(AbsPath, Found)| root.starts_with(known))
         {
-            let found = walk::walk(&root, &names)?;
+            let found = walk::walk(&root, &names, Moment::Before)?;
             searched.push((root, found));
         }
     }
+    let global: Vec<PathBuf> = caller
+        .home
+        .iter()
+        .flat_map(|home| [".gitconfig", ".config/git/config"].map(|it| home.join(it)))
+        .collect();
     let mut absent = Vec::new();
     let mut protected: Vec<PathBuf> = shared;
     let mut masks: Vec<PathBuf> = Vec::new();
@@ -197,7 +208,7 @@ pub(crate) fn plan(
         protected.extend(found.protected.iter().cloned());
         masks.extend(found.masked.iter().cloned());
         for repository in &found.repositories {
-            let (exist, missing) = expand::configured(repository);
+            let (exist, missing) = expand::configured(repository, &global);
             protected.extend(exist);
             absent.extend(missing);
         }
@@ -221,13 +232,10 @@ pub(crate) fn plan(
             protected.push(own);
         }
     }
-    // What a protected link leads to is protected as well.
-    let targets: Vec<PathBuf> = protected
-        .iter()
-        .filter(|it| it.is_symlink())
-        .filter_map(|it| it.canonicalize().ok())
-        .collect();
+    // What a protected link leads to is protected as well, or must not appear.
+    let (targets, missing) = expand::targets(&protected);
     protected.extend(targets);
+    absent.extend(missing);
     for rule in anchored(&profile.deny) {
         masks.extend(expand::denied(rule, &variables, &grants));
     }

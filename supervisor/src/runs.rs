@@ -34,18 +34,12 @@ pub(crate) struct Entry {
 impl Entry {
     /// Writes and locks the entry of `run`.
     pub(crate) fn create(state: &Path, run: &Run) -> io::Result<Self> {
-        let folder = folder(state);
-        fs::create_dir_all(&folder)?;
-        let path = folder.join(format!("{}.json", run.id));
+        fs::create_dir_all(folder(state))?;
+        let path = path(state, &run.id);
         let file = File::create_new(&path)?;
         file.lock()?;
         serde_json::to_writer(&file, run)?;
         Ok(Self { path, _file: file })
-    }
-
-    /// Where it lies, for the reaper to remove.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -53,6 +47,11 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Where the entry of the run `id` lies, for the reaper to remove.
+pub(crate) fn path(state: &Path, id: &str) -> PathBuf {
+    folder(state).join(format!("{id}.json"))
 }
 
 fn folder(state: &Path) -> PathBuf {

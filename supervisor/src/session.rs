@@ -16,7 +16,7 @@ mod streams;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use policy::{Catalog, Profile, ProfileError};
@@ -40,7 +40,7 @@ use crate::receipt::Receipt;
 use crate::relay::Relay;
 use crate::relay::filter::Identity;
 use crate::relay::signals::{Signals, SignalsError};
-use crate::runs::{Entry, Run};
+use crate::runs::{self, Entry, Run};
 use crate::stage::{self, StageError};
 
 /// What was asked for.
@@ -145,7 +145,7 @@ pub(crate) fn run(
 
     // Plan: what exists of what is granted, and which names in it have to stay.
     let stage = if planner::is_staged(&profile) {
-        Some(stage::create(caller, &id, &workspace, &request)?)
+        Some(stage::create(caller, &id, &workspace, &request, &profile)?)
     } else {
         None
     };
@@ -155,7 +155,7 @@ pub(crate) fn run(
     // Prepare: the back end that holds what the profile requires, or none, builds the
     // sandbox; its init confines itself and says what the kernel did.
     let signals = Signals::block_and_open()?;
-    let entry = register(caller, &id, &profile, &workspace, &request);
+    let run = describe(&id, &profile, &workspace, &request);
     let Planned {
         confinement,
         warnings,
@@ -167,9 +167,14 @@ pub(crate) fn run(
     if backends::is_without_mounts(request.backend, command.confinement(), caller)? {
         aftermath.keep()?;
     }
-    let host = || host(&aftermath, entry.as_ref(), stage.is_some());
+    let state = caller.state_folder();
+    let entry = state.as_deref().map(|it| runs::path(it, &id));
+    let host = || host(&aftermath, entry.as_deref(), stage.is_some());
     let receipt = Receipt::begin(&workspace);
     let prepared = backends::prepare(request.backend, command.confinement(), caller, &host)?;
+    // Visible to `stockade ps` once there is a reaper that would remove the entry; where no
+    // state can be kept it is not.
+    let _entry = state.and_then(|it| Entry::create(&it, &run).ok());
     before(prepared.report(), &warnings);
 
     // Start and watch, until nothing inside is left.
@@ -197,7 +202,11 @@ pub(crate) fn run(
     let ended = ended?;
     let staged = stage.and_then(stage::finish);
     Ok(Answer {
-        outcome: outcome(ended),
+        outcome: match &unsearched {
+            // What the command left is not known to be harmless.
+            Some(_) => Outcome::Failed,
+            None => outcome(ended),
+        },
         report,
         usage: ended.usage,
         cause: ended.cause,
@@ -238,13 +247,13 @@ fn outcome(ended: Ended) -> Outcome {
 }
 
 /// What the supervisor does around the sandbox, and what its reaper does in its stead.
-fn host(aftermath: &Aftermath, entry: Option<&Entry>, staged: bool) -> Host {
+fn host(aftermath: &Aftermath, entry: Option<&Path>, staged: bool) -> Host {
     let missing = if staged {
         "staged: nothing reaches the workspace before it is applied"
     } else {
         "quarantined: moved aside before the call answers"
     };
-    let path = entry.map(|it| it.path().to_owned());
+    let path = entry.map(Path::to_owned);
     let orphan = aftermath.clone();
     Host {
         shared: false,
@@ -263,16 +272,9 @@ fn host(aftermath: &Aftermath, entry: Option<&Entry>, staged: bool) -> Host {
     }
 }
 
-/// Makes the sandbox visible to `stockade ps`; where no state can be kept it is not.
-fn register(
-    caller: &Caller,
-    id: &str,
-    profile: &Profile,
-    workspace: &AbsPath,
-    request: &Request,
-) -> Option<Entry> {
-    let state = caller.state_folder()?;
-    let run = Run {
+/// What `stockade ps` says of this run.
+fn describe(id: &str, profile: &Profile, workspace: &AbsPath, request: &Request) -> Run {
+    Run {
         id: id.to_owned(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         started: now(),
@@ -284,8 +286,7 @@ fn register(
             .take(8)
             .map(|it| it.to_string_lossy().chars().take(80).collect())
             .collect(),
-    };
-    Entry::create(&state, &run).ok()
+    }
 }
 
 /// Seconds since 1970.

@@ -131,7 +131,7 @@ impl Write for Escaping<'_, '_> {
 
 fn is_commanding(character: char) -> bool {
     match character {
-        '\n' | '\t' => false,
+        '\t' => false,
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         _ => character.is_control(),
     }

@@ -71,7 +71,13 @@ pub(super) fn grant(places: &mut Places, profile: &Profile, caller: &Caller, wor
         if !is_modest(prefix, caller) {
             continue;
         }
-        for part in BESIDE_BIN {
+        // Below the home, `share` and a prefix of many programs hold more than toolchains.
+        let home = caller.home.as_deref();
+        let is_own = home.is_some_and(|it| prefix.starts_with(it));
+        if is_own && home.is_some_and(|it| prefix == it.join(".local")) {
+            continue;
+        }
+        for part in BESIDE_BIN.iter().filter(|it| !is_own || **it != "share") {
             let path = prefix.join(part);
             places.grant(&path, Access::Read, owned(&path));
         }
