@@ -27,12 +27,17 @@ pub(crate) fn text(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// A text in one line: a name with a line break must not look like a line of ours.
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n")
+}
+
 /// A note on standard error.
 pub(crate) fn note(style: Style, label: &str, text: &str) {
     eprintln!(
         "{} {}",
         style.paint(Role::Quiet, format!("stockade: {label}")),
-        Safe(text)
+        Safe(one_line(text))
     );
 }
 
@@ -41,7 +46,7 @@ pub(crate) fn warning(style: Style, text: &str) {
     eprintln!(
         "{} {}",
         style.paint(Role::Warning, "stockade: warning:"),
-        Safe(text)
+        Safe(one_line(text))
     );
 }
 
@@ -146,7 +151,7 @@ pub(crate) fn end(style: Style, answer: &Answer, format: Option<ReportFormat>, w
     if !answer.receipt.changed.is_empty() {
         note(style, "changed, and run by others later:", "");
         for path in &answer.receipt.changed {
-            eprintln!("  {}", Safe(path.display()));
+            eprintln!("  {}", Safe(one_line(&path.display().to_string())));
         }
         if answer.receipt.more > 0 {
             eprintln!("  and {} more", answer.receipt.more);

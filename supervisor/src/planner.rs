@@ -1,6 +1,7 @@
 //! From a profile and a workspace to a confinement: what exists, where it really is, and what
 //! in it has to stay as it is.
 
+mod demands;
 mod environment;
 pub(crate) mod expand;
 mod mark;
@@ -11,11 +12,8 @@ pub(crate) mod worktree;
 
 use std::path::{Path, PathBuf};
 
-use policy::{Anchor, Limit, Mode, PathRule, Profile, Require, Valued, Variables};
-use sandbox::{
-    AbsPath, Access, Confinement, ConfinementError, Filesystem, Isolation, LimitKind, Limits,
-    Network, Powers, Requirement, Staging,
-};
+use policy::{Anchor, Mode, PathRule, Profile, Valued, Variables};
+use sandbox::{AbsPath, Access, Confinement, ConfinementError, Filesystem, Powers, Staging};
 
 use crate::caller::Caller;
 use places::Places;
@@ -221,6 +219,7 @@ pub(crate) fn plan(
     let mut absent = Vec::new();
     let mut protected: Vec<PathBuf> = shared;
     let mut masks: Vec<PathBuf> = Vec::new();
+    let mut pinned: Vec<PathBuf> = Vec::new();
     let in_writable = |path: &Path| writable.iter().any(|it| path.starts_with(it));
     for (_, found) in &searched {
         if let Some(path) = found.linked.iter().find(|it| in_writable(it)) {
@@ -228,6 +227,7 @@ pub(crate) fn plan(
         }
         protected.extend(found.protected.iter().cloned());
         masks.extend(found.masked.iter().cloned());
+        pinned.extend(found.pinned.iter().cloned());
         for repository in &found.repositories {
             let (exist, missing) = expand::configured(repository, &global);
             protected.extend(exist);
@@ -291,7 +291,15 @@ pub(crate) fn plan(
         workdir,
     };
     filesystem.pin_ancestors();
-    if network(profile) == Network::Host {
+    // Renamed, such a folder would show what it hid to the next run.
+    for path in pinned {
+        let path = AbsPath::new(path)?;
+        let within = writable.iter().any(|it| path.is_within(it));
+        if within && !writable.contains(&path) && !filesystem.pins.contains(&path) {
+            filesystem.pins.push(path);
+        }
+    }
+    if demands::network(profile) == sandbox::Network::Host {
         warnings.push(
             "the network is the host's: services on its loopback and, on cloud machines, the \
              metadata service that hands out credentials can be reached"
@@ -300,7 +308,7 @@ pub(crate) fn plan(
     }
     let confinement = Confinement::build()
         .filesystem(filesystem)
-        .network(network(profile))
+        .network(demands::network(profile))
         .powers(Powers {
             nested_user_namespaces: profile
                 .nested_user_namespaces
@@ -308,9 +316,9 @@ pub(crate) fn plan(
                 .is_some_and(|it| it.value),
             ptrace: profile.ptrace.as_ref().is_some_and(|it| it.value),
         })
-        .limits(limits(profile))
+        .limits(demands::limits(profile))
         .environment(environment)
-        .require(requirement(profile))?;
+        .require(demands::requirement(profile))?;
     Ok(Planned {
         confinement,
         searched,
@@ -354,53 +362,10 @@ fn own_files(profile: &Profile, caller: &Caller) -> Vec<PathBuf> {
     own
 }
 
-fn network(profile: &Profile) -> Network {
-    match profile.network.as_ref().map(|it| it.value) {
-        Some(policy::Network::Host) => Network::Host,
-        Some(policy::Network::Off) | None => Network::Off,
-    }
-}
-
 /// Whether writes are staged.
 pub(crate) fn is_staged(profile: &Profile) -> bool {
     profile
         .mode
         .as_ref()
         .is_some_and(|it| it.value == Mode::Staged)
-}
-
-fn limits(profile: &Profile) -> Limits {
-    let amount = |name: &str| match profile.limits.get(name).map(|it| it.value) {
-        Some(Limit::AtMost(amount)) => Some(amount),
-        Some(Limit::Unlimited) | None => None,
-    };
-    Limits {
-        processes: amount("processes"),
-        memory: amount("memory"),
-        cpu_time: amount("cpu_time"),
-        file_size: amount("file_size"),
-        open_files: amount("open_files"),
-        wall_time: amount("wall_time"),
-    }
-}
-
-fn requirement(profile: &Profile) -> Requirement {
-    let isolation = match profile.require.as_ref().map(|it| it.value) {
-        Some(Require::Landlock) => Isolation::Landlock,
-        Some(Require::Full) | None => Isolation::Full,
-    };
-    let abi = profile.require_landlock.as_ref().map_or(6, |it| it.value);
-    Requirement {
-        isolation,
-        landlock_abi: u32::try_from(abi).unwrap_or(u32::MAX),
-        limits: LimitKind::ALL
-            .into_iter()
-            .filter(|kind| {
-                profile
-                    .require_limits
-                    .iter()
-                    .any(|it| it.value == kind.name())
-            })
-            .collect(),
-    }
 }

@@ -57,6 +57,11 @@ pub enum ArgumentRule {
         /// Position of the mode.
         mode: u8,
     },
+    /// The process that is named is the caller itself: 0.
+    OwnProcess {
+        /// Position of the process id.
+        pid: u8,
+    },
     /// The plain personality, or the question which one there is.
     Personality,
     /// A prctl(2) option that was judged.
@@ -171,6 +176,11 @@ impl ArgumentRule {
                     // Zero is a regular file too, says mknod(2).
                     allow([masked(mode, S_IFMT, &[0, S_IFREG, S_IFIFO, S_IFSOCK])]),
                 ],
+                otherwise: Verdict::Refuse(Errno::NotPermitted),
+            },
+            // EPERM is what prlimit(2) answers for a process of another user.
+            Self::OwnProcess { pid } => Check {
+                clauses: vec![allow([is(pid, &[0])])],
                 otherwise: Verdict::Refuse(Errno::NotPermitted),
             },
             Self::Personality => Check {

@@ -16,8 +16,8 @@ use super::Errno;
 use super::kernel::Errno::{NoSuchOperation, NotPermitted};
 use super::rule::ArgumentRule;
 use super::rule::ArgumentRule::{
-    CloneFlags, CreationMode, IoctlRequest, Mode, NodeKind, Personality, PrctlOption, RenameFlags,
-    SeccompFlags, SendFlags, Socket, SocketPair,
+    CloneFlags, CreationMode, IoctlRequest, Mode, NodeKind, OwnProcess, Personality, PrctlOption,
+    RenameFlags, SeccompFlags, SendFlags, Socket, SocketPair,
 };
 use Decision::{Allow, AllowIf, AllowWith, Deny, NoSys};
 use Grant::{NestedUserNamespaces, Ptrace};
@@ -211,7 +211,9 @@ static TABLE: &[Entry] = entries! {
         getpriority 140 141, setpriority 141 140, ioprio_set 251 30, ioprio_get 252 31,
         getcpu 309 168;
     Allow, "own limits and usage; hard limits only fall" =>
-        getrlimit 97 163, setrlimit 160 164, prlimit64 302 261, getrusage 98 165;
+        getrlimit 97 163, setrlimit 160 164, getrusage 98 165;
+    AllowIf(OwnProcess { pid: 0 }), "own limits; another's would end it, or disarm what watches" =>
+        prlimit64 302 261;
     AllowIf(PrctlOption), "the options that were judged" => prctl 157 167;
     AllowIf(Personality), "the plain personality only; others weaken address layout" =>
         personality 135 92;

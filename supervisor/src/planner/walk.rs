@@ -44,6 +44,8 @@ pub(crate) struct Found {
     pub(crate) protected: Vec<PathBuf>,
     /// Names to mask that exist.
     pub(crate) masked: Vec<PathBuf>,
+    /// Folders whose names are a part of what a name is masked by.
+    pub(crate) pinned: Vec<PathBuf>,
     /// Folders that git would take for a repository.
     pub(crate) repositories: Vec<PathBuf>,
     /// Protected files that have another name as well, through which they could be changed.
@@ -93,12 +95,24 @@ impl Table {
 
     /// Whether a rule matches the end of `path`, whose last name is `name`.
     fn matches(&self, name: &[u8], path: &Path) -> bool {
+        self.matching(name, path).next().is_some()
+    }
+
+    fn matching<'t>(&'t self, name: &[u8], path: &'t Path) -> impl Iterator<Item = &'t PathRule> {
         let named = self.by_name.get(name.to_ascii_lowercase().as_slice());
         named
             .into_iter()
             .flatten()
             .chain(&self.patterns)
-            .any(|it| it.matches_end(path))
+            .filter(|it| it.matches_end(path))
+    }
+
+    /// The folders above `path` without whose names no rule would match it.
+    fn needed<'p>(&self, name: &[u8], path: &'p Path) -> impl Iterator<Item = &'p Path> {
+        let most = self.matching(name, path).filter_map(PathRule::depth).max();
+        path.ancestors()
+            .skip(1)
+            .take(most.unwrap_or(1).saturating_sub(1))
     }
 }
 
@@ -214,6 +228,9 @@ impl Walker<'_> {
                 || self.names.protect.matches(bytes, &path);
             if self.names.deny.matches(bytes, &path) {
                 self.found.masked.push(self.root.join(&path));
+                let needed = self.names.deny.needed(bytes, &path);
+                let needed = needed.map(|it| self.root.join(it));
+                self.found.pinned.extend(needed);
                 if self.moment == Moment::Before {
                     continue;
                 }
