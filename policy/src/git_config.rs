@@ -75,6 +75,13 @@ impl GitConfig {
         self.entries.iter().filter_map(Entry::path).collect()
     }
 
+    /// The programs that values name by a path, without their arguments: of filters, drivers,
+    /// helpers, pagers, editors and aliases.
+    #[must_use]
+    pub fn programs(&self) -> Vec<&Path> {
+        self.entries.iter().filter_map(Entry::program).collect()
+    }
+
     /// Whether nothing in it can make git run a program or look elsewhere.
     #[must_use]
     pub fn is_inert(&self) -> bool {
@@ -93,6 +100,44 @@ impl Entry {
             name: key.get(last + 1..)?.to_vec(),
             value,
         })
+    }
+
+    fn program(&self) -> Option<&Path> {
+        let runs = matches!(
+            (self.section.as_slice(), self.name.as_slice()),
+            (b"alias", _)
+                | (
+                    b"core",
+                    b"askpass" | b"editor" | b"gitproxy" | b"pager" | b"sshcommand"
+                )
+                | (b"credential", b"helper")
+                | (b"diff", b"command" | b"external" | b"textconv")
+                | (
+                    b"difftool" | b"mergetool" | b"man" | b"browser",
+                    b"cmd" | b"path"
+                )
+                | (b"filter", b"clean" | b"process" | b"smudge")
+                | (b"gpg", b"program" | b"defaultkeycommand")
+                | (b"interactive", b"difffilter")
+                | (b"merge", b"driver")
+                | (b"pager", _)
+                | (b"remote", b"receivepack" | b"uploadpack" | b"vcs")
+                | (b"sequence", b"editor")
+                | (b"uploadpack", b"packobjectshook")
+        );
+        let value = self.value.as_deref().filter(|_| runs)?;
+        let value = value.strip_prefix(b"!").unwrap_or(value).trim_ascii();
+        let word = value.split(u8::is_ascii_whitespace).next()?;
+        let word = word
+            .strip_prefix(b"\"")
+            .or_else(|| word.strip_prefix(b"'"))
+            .unwrap_or(word);
+        let word = word
+            .strip_suffix(b"\"")
+            .or_else(|| word.strip_suffix(b"'"))
+            .unwrap_or(word);
+        word.contains(&b'/')
+            .then(|| Path::new(OsStr::from_bytes(word)))
     }
 
     fn path(&self) -> Option<&Path> {

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::limits::{LimitKind, LimitStatus, Limits};
@@ -13,6 +15,23 @@ use crate::limits::{LimitKind, LimitStatus, Limits};
 #[derive(Debug, Default)]
 pub(crate) struct Cgroup {
     folders: Vec<PathBuf>,
+}
+
+/// Groups that a process may join.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) cgroup: Cgroup,
+    /// The limits that hold once every seat is taken.
+    pub(crate) statuses: Vec<(LimitKind, LimitStatus)>,
+    /// One for each group that is to be joined.
+    pub(crate) seats: Vec<OwnedFd>,
+}
+
+impl Offer {
+    /// Whether one of the groups holds the memory.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.statuses.iter().any(|it| it.0 == LimitKind::Memory)
+    }
 }
 
 /// Where this process may make groups for a controller.
@@ -36,17 +55,51 @@ impl Cgroup {
     ///
     /// What cannot be had is absent from the answer.
     pub(crate) fn make(limits: &Limits, pid: Pid) -> (Self, Vec<(LimitKind, LimitStatus)>) {
+        let (cgroup, statuses, _) = Self::make_with(limits, pid, &|folder, _| {
+            move_into(folder, pid).map(|()| None)
+        });
+        (cgroup, statuses)
+    }
+
+    /// Makes groups for the limits that need one, for `pid` to join by itself: see [`join`].
+    ///
+    /// The kernel stops every fork and exit of the machine to move another process, which takes
+    /// it milliseconds; a single thread that moves itself in version 1 needs none of that.
+    /// Where a group cannot be joined so, `pid` is moved.
+    pub(crate) fn offer(limits: &Limits, pid: Pid) -> Offer {
+        let (cgroup, statuses, seats) = Self::make_with(limits, pid, &|folder, version| {
+            if version == 1 {
+                let file = fs::OpenOptions::new()
+                    .write(true)
+                    .open(folder.join("tasks"))?;
+                return Ok(Some(file.into()));
+            }
+            move_into(folder, pid).map(|()| None)
+        });
+        Offer {
+            cgroup,
+            statuses,
+            seats,
+        }
+    }
+
+    fn make_with(
+        limits: &Limits,
+        pid: Pid,
+        enter: &dyn Fn(&Path, u8) -> io::Result<Option<OwnedFd>>,
+    ) -> (Self, Vec<(LimitKind, LimitStatus)>, Vec<OwnedFd>) {
         let mut cgroup = Self::default();
         let mut statuses = Vec::new();
+        let mut seats = Vec::new();
         let ceilings = ceilings(limits);
         if ceilings.is_empty() {
-            return (cgroup, statuses);
+            return (cgroup, statuses, seats);
         }
         let (Ok(membership), Ok(mounts)) = (
             fs::read_to_string("/proc/self/cgroup"),
             fs::read_to_string("/proc/self/mountinfo"),
         ) else {
-            return (cgroup, statuses);
+            return (cgroup, statuses, seats);
         };
         for ceiling in ceilings {
             let Some(parent) = parent(&membership, &mounts, ceiling.controller) else {
@@ -54,12 +107,16 @@ impl Cgroup {
             };
             let name = format!("stockade-{}", pid.as_raw_nonzero());
             let folder = parent.folder.join(name);
-            if cgroup.enter(&folder, parent.version, &ceiling, pid).is_ok() {
+            let entered = cgroup
+                .furnish(&folder, parent.version, &ceiling)
+                .and_then(|()| enter(&folder, parent.version));
+            if let Ok(seat) = entered {
                 let how = format!("cgroup v{} {}", parent.version, ceiling.controller);
                 statuses.push((ceiling.kind, LimitStatus::Enforced(how)));
+                seats.extend(seat);
             }
         }
-        (cgroup, statuses)
+        (cgroup, statuses, seats)
     }
 
     /// Whether this process may make groups with `controller`.
@@ -74,7 +131,8 @@ impl Cgroup {
             .is_some_and(|it| rustix::fs::access(&it.folder, rustix::fs::Access::WRITE_OK).is_ok())
     }
 
-    fn enter(&mut self, folder: &Path, version: u8, ceiling: &Ceiling, pid: Pid) -> io::Result<()> {
+    /// Makes the group `folder` if need be, and writes its ceiling.
+    fn furnish(&mut self, folder: &Path, version: u8, ceiling: &Ceiling) -> io::Result<()> {
         match fs::create_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
             other => other?,
@@ -95,11 +153,7 @@ impl Cgroup {
                 done = written;
             }
         }
-        done?;
-        fs::write(
-            folder.join("cgroup.procs"),
-            pid.as_raw_nonzero().to_string(),
-        )
+        done
     }
 
     /// The groups that [`Cgroup::make`] may make for `pid`, whether or not they exist: for a
@@ -139,6 +193,18 @@ impl Cgroup {
             }
         }
     }
+}
+
+/// Moves the process `pid` into the group `folder`.
+fn move_into(folder: &Path, pid: Pid) -> io::Result<()> {
+    let pid = pid.as_raw_nonzero().to_string();
+    fs::write(folder.join("cgroup.procs"), pid)
+}
+
+/// Moves the calling process, which has one thread, into the group of an offered seat.
+pub(crate) fn join(seat: BorrowedFd<'_>) -> Result<(), Errno> {
+    // Zero is the thread that writes, Documentation/admin-guide/cgroup-v1/cgroups.rst.
+    rustix::io::retry_on_intr(|| rustix::io::write(seat, b"0")).map(drop)
 }
 
 fn ceilings(limits: &Limits) -> Vec<Ceiling> {
@@ -254,8 +320,9 @@ mod tests {
         };
         let mut cgroup = Cgroup::default();
         for ceiling in ceilings(&limits) {
-            cgroup.enter(&group, 2, &ceiling, Pid::INIT).unwrap();
+            cgroup.furnish(&group, 2, &ceiling).unwrap();
         }
+        move_into(&group, Pid::INIT).unwrap();
         let read = |name: &str| fs::read_to_string(group.join(name)).unwrap();
         assert_eq!(read("pids.max"), "6");
         assert_eq!(read("memory.max"), "4096");

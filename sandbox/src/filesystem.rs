@@ -115,7 +115,7 @@ impl Filesystem {
                     path: grant.path.clone(),
                 });
             }
-            if let Some(mask) = masks.iter().find(|mask| grant.path.starts_with(mask)) {
+            if let Some(mask) = masks.iter().find(|mask| grant.path.is_within(mask)) {
                 return Err(ConfinementError::GrantInsideDeny {
                     granted: grant.path.clone(),
                     denied: mask.clone(),

@@ -15,7 +15,7 @@ use crate::channel::Channel;
 use crate::confinement::{Confinement, Network};
 use crate::identity::{Identity, RESERVED_ID};
 use crate::lockdown;
-use crate::message::Notice;
+use crate::message::{Notice, Request};
 use crate::plan::Plan;
 use crate::report::{Layer, LayerStatus};
 use crate::serve;
@@ -64,8 +64,13 @@ fn start(
         Fence::Bare => serve::open_terminal().ok(),
         Fence::Namespaces | Fence::Prebuilt => None,
     };
-    let (layers, notes) = confine(
+    let Confined {
+        layers,
+        notes,
+        poll_memory,
+    } = confine(
         plan,
+        channel,
         fence,
         idmap.as_ref().map(AsFd::as_fd),
         terminal.as_ref(),
@@ -73,7 +78,7 @@ fn start(
     drop(idmap);
     let ready = Notice::Ready { layers, notes };
     channel.send(&ready, &[]).map_err(|_| gone())?;
-    serve::serve(plan, channel, &children, fence, terminal)
+    serve::serve(plan, channel, &children, fence, poll_memory, terminal)
 }
 
 fn gone() -> Failure {
@@ -98,11 +103,18 @@ fn shed_descriptors(channel: &Channel, idmap: Option<&OwnedFd>) -> Result<(), Fa
         .stage("closing standard descriptors")
 }
 
-type Confined = (Vec<(Layer, LayerStatus)>, Vec<String>);
+/// What was applied.
+struct Confined {
+    layers: Vec<(Layer, LayerStatus)>,
+    notes: Vec<String>,
+    /// Whether the memory of the tree has to be watched.
+    poll_memory: bool,
+}
 
 /// Applies every dimension of the confinement to this process.
 fn confine(
     plan: &Plan,
+    channel: &Channel,
     fence: Fence,
     idmap: Option<BorrowedFd<'_>>,
     terminal: Option<&serve::Terminal>,
@@ -118,6 +130,7 @@ fn confine(
     } = &plan.confinement;
     let mut layers = plan.layers.clone();
     let mut notes = Vec::new();
+    let mut poll_memory = plan.poll_memory;
     die_with_parent()?;
     if fence == Fence::Namespaces {
         if let Identity::Own { uid, gid } = plan.identity {
@@ -129,6 +142,7 @@ fn confine(
         let held = format!("{} read-only, ancestors pinned", filesystem.protected.len());
         layers.push((Layer::ProtectedNames, enforced(&held)));
         layers.push((Layer::Processes, enforced("a PID namespace")));
+        poll_memory = join_groups(channel)?;
         rustix::system::sethostname(b"localhost").stage("naming the host")?;
         layers.push((Layer::OtherNamespaces, enforced("unshared")));
         layers.push((Layer::Network, open_loopback(*network)?));
@@ -163,7 +177,23 @@ fn confine(
     layers.push(lockdown::filter(&lockdown::syscall_policy(
         *powers, *network, fenced,
     ))?);
-    Ok((layers, notes))
+    Ok(Confined {
+        layers,
+        notes,
+        poll_memory,
+    })
+}
+
+/// Joins the control groups that the supervisor made meanwhile; whether init has to watch the
+/// memory of the tree.
+fn join_groups(channel: &Channel) -> Result<bool, Failure> {
+    let Ok(Some((Request::Join { poll_memory }, seats))) = channel.receive() else {
+        return Err(gone());
+    };
+    for seat in &seats {
+        crate::cgroup::join(seat.as_fd()).stage("joining a control group")?;
+    }
+    Ok(poll_memory)
 }
 
 fn enforced(how: &str) -> LayerStatus {

@@ -70,10 +70,12 @@ pub(crate) fn drop_powers() -> Result<(Layer, LayerStatus), Failure> {
     rustix::thread::set_capabilities(None, none).stage("dropping capabilities")?;
     rustix::thread::set_no_new_privs(true).stage("setting no_new_privs")?;
     let left = rustix::thread::capabilities(None).stage("reading capabilities back")?;
-    let bounding = (0..=LAST_CAPABILITY).any(|number| {
-        let capability = CapabilitySet::from_bits_retain(1 << number);
-        rustix::thread::capability_is_in_bounding_set(capability) == Ok(true)
-    });
+    let bounding = (0..=LAST_CAPABILITY)
+        .map(|number| CapabilitySet::from_bits_retain(1 << number))
+        .map(rustix::thread::capability_is_in_bounding_set)
+        // EINVAL: past the kernel's last one.
+        .take_while(|it| *it != Err(Errno::INVAL))
+        .any(|it| it != Ok(false));
     let status = match (left.permitted.is_empty(), bounding) {
         (false, _) => return Err(Errno::PERM).stage("dropping capabilities"),
         (true, true) => LayerStatus::Degraded(
@@ -91,8 +93,6 @@ pub(crate) enum Right {
     All,
     /// Reading and writing a device, and its own ioctls.
     Device,
-    /// Listing directories.
-    List,
     /// Reading and executing.
     Read,
     /// Reading and listing, without executing.
@@ -103,10 +103,12 @@ pub(crate) enum Right {
 pub(crate) type Rules = Vec<(PathBuf, Right)>;
 
 /// The rules that say once more what a private root shows.
+///
+/// All of it can be read: beneath the private root lies nothing but what was granted, and what
+/// lies elsewhere is refused. What can be written has a rule each.
 pub(crate) fn view_rules(filesystem: &Filesystem) -> Rules {
     let mut rules = vec![
-        (PathBuf::from("/"), Right::List),
-        (PathBuf::from("/proc"), Right::Read),
+        (PathBuf::from("/"), Right::Read),
         (PathBuf::from("/dev"), Right::All),
     ];
     rules.extend(
@@ -115,13 +117,7 @@ pub(crate) fn view_rules(filesystem: &Filesystem) -> Rules {
             .iter()
             .map(|it| (it.to_path_buf(), Right::All)),
     );
-    rules.extend(grant_rules(filesystem));
-    rules.extend(
-        filesystem
-            .files
-            .iter()
-            .map(|it| (it.path.to_path_buf(), Right::Read)),
-    );
+    rules.extend(grant_rules(filesystem).filter(|it| it.1 != Right::Read));
     rules
 }
 
@@ -200,7 +196,6 @@ fn restrict(
         let access = match right {
             Right::All => everything,
             Right::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
-            Right::List => AccessFs::ReadDir.into(),
             Right::Read => AccessFs::from_read(abi),
             Right::See => AccessFs::ReadFile | AccessFs::ReadDir,
         };

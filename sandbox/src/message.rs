@@ -12,6 +12,12 @@ use crate::step::Failure;
 /// To init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
+    /// Join the control groups whose files travel with it. Sent once, to an init that builds
+    /// its own view, before it is confined.
+    Join {
+        /// Whether init watches the memory of the tree, for want of a group that holds it.
+        poll_memory: bool,
+    },
     /// Start a command. With it travel a sealed [`Start`] and, without a terminal, the three
     /// standard descriptors.
     Start,

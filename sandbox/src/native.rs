@@ -14,6 +14,7 @@ use crate::filesystem::Access;
 use crate::identity::{Identity, RESERVED_ID};
 use crate::init::{self, Fence};
 use crate::limits::{LimitKind, LimitStatus, Limits};
+use crate::message::Request;
 use crate::plan::Plan;
 use crate::reaper::Reaper;
 use crate::running::{Ending, Prepared, Tree};
@@ -35,12 +36,17 @@ impl Backend for Native {
             when_orphaned,
             layers,
         } = host;
-        let (identity, idmap) = identity(confinement)?;
+        let mut holder = None;
+        let (identity, idmap) = identity(confinement, &mut |owner, group| {
+            let (namespace, process) = idmap(owner, group)?;
+            holder = Some(process);
+            Ok(namespace)
+        })?;
         let plan = Plan {
             confinement: confinement.clone(),
             identity,
             layers,
-            poll_memory: confinement.limits.memory.is_some() && !Cgroup::can_hold("memory"),
+            poll_memory: false,
             shared,
         };
         let (channel, theirs) = Channel::pair()?;
@@ -50,7 +56,7 @@ impl Backend for Native {
         // First the one who removes it, then what has to be removed.
         let planned = Cgroup::planned(&confinement.limits, pid);
         let reaper = Reaper::start(pidfd.as_fd(), &planned, when_orphaned)?;
-        let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
+        let (cgroup, held) = group(&confinement.limits, pid, &channel)?;
         let tree = Tree {
             channel,
             pid,
@@ -63,8 +69,33 @@ impl Backend for Native {
         };
         let superuser = plan.identity.is_superuser();
         let limits = statuses(&confinement.limits, &held, superuser);
-        tree.ready(self.name(), limits, &confinement.requirement.limits)
+        let prepared = tree.ready(self.name(), limits, &confinement.requirement.limits);
+        drop(holder);
+        prepared
     }
+}
+
+/// Makes the control groups of the init `pid` and has it join them, while it builds its view.
+pub(crate) fn group(
+    limits: &Limits,
+    pid: Pid,
+    channel: &Channel,
+) -> Result<(Cgroup, Vec<(LimitKind, LimitStatus)>), SandboxError> {
+    let offer = Cgroup::offer(limits, pid);
+    let poll_memory = limits.memory.is_some() && !offer.holds_memory();
+    let seats: Vec<_> = offer.seats.iter().map(AsFd::as_fd).collect();
+    let sent = channel.send(&Request::Join { poll_memory }, &seats);
+    match sent {
+        // Init is gone; what it said before it went tells why.
+        Err(SandboxError::Channel { ref source })
+            if source.kind() == std::io::ErrorKind::BrokenPipe => {}
+        Err(error) => {
+            offer.cgroup.remove();
+            return Err(error);
+        }
+        Ok(()) => {}
+    }
+    Ok((offer.cgroup, offer.statuses))
 }
 
 /// Clones an init into the namespaces of `plan`; in the child this never returns.
@@ -122,9 +153,11 @@ fn refused(source: std::io::Error) -> SandboxError {
     }
 }
 
-/// Who the payload is, and the maps of its owned trees.
+/// Who the payload is, and the maps of its owned trees, which `idmap` makes for an owner and a
+/// group.
 pub(crate) fn identity(
     confinement: &Confinement,
+    idmap: &mut dyn FnMut(u32, u32) -> std::io::Result<OwnedFd>,
 ) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
     let own = Identity::Own {
         uid: rustix::process::geteuid().as_raw(),
@@ -190,8 +223,9 @@ fn superuser(
     Ok((own, None))
 }
 
-/// A user namespace that maps `owner` on disk to the reserved user, mount_setattr(2).
-pub(crate) fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
+/// A user namespace that maps `owner` on disk to the reserved user, mount_setattr(2), and the
+/// process that it was made with.
+pub(crate) fn idmap(owner: u32, group: u32) -> std::io::Result<(OwnedFd, Holder)> {
     let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let flags = u64::try_from(libc::CLONE_NEWUSER).unwrap_or_default();
     match sys::process::clone3(flags)? {
@@ -201,16 +235,27 @@ pub(crate) fn idmap(owner: u32, group: u32) -> std::io::Result<OwnedFd> {
             sys::process::exit(0)
         }
         Fork::Parent { pid, pidfd } => {
+            // It ends once `go` is closed, which happens before the holder is dropped.
+            let holder = Holder(pidfd);
             let namespace = map_and_open(pid, owner, group);
             drop(go);
-            let _ = rustix::io::retry_on_intr(|| {
-                rustix::process::waitid(
-                    rustix::process::WaitId::PidFd(pidfd.as_fd()),
-                    rustix::process::WaitIdOptions::EXITED,
-                )
-            });
-            namespace
+            Ok((namespace?, holder))
         }
+    }
+}
+
+/// A process that ends by itself; whoever drops this waits for that, and so should do it late.
+#[derive(Debug)]
+pub(crate) struct Holder(OwnedFd);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = rustix::io::retry_on_intr(|| {
+            rustix::process::waitid(
+                rustix::process::WaitId::PidFd(self.0.as_fd()),
+                rustix::process::WaitIdOptions::EXITED,
+            )
+        });
     }
 }
 

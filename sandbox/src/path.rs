@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Deref;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -50,10 +50,22 @@ impl AbsPath {
         self.0.strip_prefix("/").unwrap_or(&self.0)
     }
 
+    /// Whether it is `base` or lies below it.
+    ///
+    /// The same answer as from `Path::starts_with`, by comparing bytes alone.
+    #[must_use]
+    pub fn is_within(&self, base: &Self) -> bool {
+        let base = base.0.as_os_str().as_bytes();
+        let rest = self.0.as_os_str().as_bytes().strip_prefix(base);
+        base == b"/" || rest.is_some_and(|it| it.first().is_none_or(|next| *next == b'/'))
+    }
+
     /// How deep it lies: `/` is 0, `/a` is 1.
     #[must_use]
     pub fn depth(&self) -> usize {
-        self.0.components().count().saturating_sub(1)
+        let bytes = self.0.as_os_str().as_bytes();
+        let slashes = bytes.iter().filter(|it| **it == b'/').count();
+        if bytes == b"/" { 0 } else { slashes }
     }
 
     /// The ancestors that lie strictly between `root` and this path, outermost first.
@@ -81,14 +93,11 @@ impl AbsPath {
 }
 
 fn is_normal(path: &Path) -> bool {
-    let bytes = path.as_os_str().as_bytes();
-    let rebuilt: PathBuf = path.components().collect();
-    path.is_absolute()
-        && !bytes.contains(&0)
-        && rebuilt.as_os_str() == path.as_os_str()
-        && path
-            .components()
-            .all(|it| matches!(it, Component::RootDir | Component::Normal(_)))
+    let Some(rest) = path.as_os_str().as_bytes().strip_prefix(b"/") else {
+        return false;
+    };
+    let is_name = |it: &[u8]| !it.is_empty() && it != b"." && it != b".." && !it.contains(&0);
+    rest.is_empty() || rest.split(|it| *it == b'/').all(is_name)
 }
 
 impl Deref for AbsPath {
@@ -144,6 +153,22 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(AbsPath::new(path).is_ok(), expected, "{path:?}");
         }
+    }
+
+    #[test]
+    fn lying_within_is_by_whole_names() {
+        let path = |it: &str| AbsPath::new(it).unwrap();
+        for base in ["/", "/a", "/a/b", "/a/bc", "/ab", "/a/b/c"] {
+            for below in ["/", "/a", "/a/b", "/a/b/c", "/a/bc", "/ab"] {
+                let (below, base) = (path(below), path(base));
+                assert_eq!(
+                    below.is_within(&base),
+                    below.starts_with(&base),
+                    "{below:?} {base:?}"
+                );
+            }
+        }
+        assert_eq!(["/", "/a", "/a/b"].map(|it| path(it).depth()), [0, 1, 2]);
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub(crate) struct Plan {
     pub(crate) identity: Identity,
     /// What the supervisor already did or decided about a layer.
     pub(crate) layers: Vec<(Layer, LayerStatus)>,
-    /// Whether init watches the memory of the tree, for want of a cgroup.
+    /// Whether init watches the memory of the tree, for want of a cgroup. An init that builds
+    /// its own view is told with [`crate::message::Request::Join`] instead.
     pub(crate) poll_memory: bool,
     /// Whether several commands may run, one after the other or at once.
     pub(crate) shared: bool,

@@ -281,7 +281,11 @@ impl Running {
         };
         match notice {
             Some(Notice::Ended { end, usage, .. }) => {
-                self.tree.wait_gone();
+                // Where init is the first process inside, it has waited for all others. Its own
+                // end, and the kernel's work on the namespaces, are waited for on dropping this.
+                if !matches!(self.tree.ending, Ending::Direct) {
+                    self.tree.wait_gone();
+                }
                 Ok(Event::Ended(end, usage))
             }
             Some(Notice::MemoryExceeded { bytes }) => Ok(Event::MemoryExceeded(bytes)),

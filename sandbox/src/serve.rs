@@ -36,10 +36,11 @@ pub(crate) fn serve(
     channel: &Channel,
     children: &OwnedFd,
     fence: Fence,
+    poll_memory: bool,
     mut terminal: Option<Terminal>,
 ) -> Result<(), Failure> {
     let limits = &plan.confinement.limits;
-    let memory = limits.memory.filter(|_| plan.poll_memory);
+    let memory = limits.memory.filter(|_| poll_memory);
     let mut commands: Vec<Command> = Vec::new();
     let mut started = false;
     loop {
@@ -66,6 +67,7 @@ pub(crate) fn serve(
             let last = commands.is_empty() && !plan.shared;
             if last {
                 end_everything(fence);
+                wait_for_all(fence);
             }
             let told = channel.send(&Notice::Ended { id, end, usage }, &[]);
             if last || told.is_err() {
@@ -101,6 +103,8 @@ pub(crate) fn serve(
             ))) => {
                 signal(&commands, id, number, everyone, fence);
             }
+            // It is joined already, or has its groups from elsewhere.
+            Ok(Some((Request::Join { .. }, _))) => (),
             Ok(None) | Err(_) => {
                 end_everything(fence);
                 return Ok(());
@@ -142,6 +146,16 @@ fn end_everything(fence: Fence) {
     } else {
         signal_all(libc::SIGKILL);
     }
+}
+
+/// Waits until init is alone: whoever is told of the end can rely on it.
+fn wait_for_all(fence: Fence) {
+    // The orphans of a PID namespace are init's children in the end; elsewhere they were
+    // hunted one by one.
+    if fence == Fence::Bare {
+        return;
+    }
+    while let Ok(_) | Err(Errno::INTR) = rustix::process::wait(WaitOptions::empty()) {}
 }
 
 fn signal_all(number: i32) {

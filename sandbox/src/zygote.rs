@@ -13,6 +13,7 @@
 //!   what they leave on the host.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +28,6 @@ use crate::cgroup::Cgroup;
 use crate::channel::{self, Channel};
 use crate::confinement::{Confinement, Network};
 use crate::error::SandboxError;
-use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::native;
 use crate::plan::Plan;
@@ -143,7 +143,7 @@ impl Zygote {
                 let (Some(pid), Some(pidfd)) = (Pid::from_raw(pid), descriptors.pop()) else {
                     return Err(SandboxError::Message);
                 };
-                let (cgroup, held) = Cgroup::make(&confinement.limits, pid);
+                let (cgroup, held) = native::group(&confinement.limits, pid, &ours)?;
                 let limits = native::statuses(&confinement.limits, &held, superuser);
                 let tree = Tree {
                     channel: ours,
@@ -257,7 +257,7 @@ fn refuse_all(channel: &Channel, failure: &Failure) {
 /// Makes sandboxes until the supervisor is gone, then waits for the end of each.
 fn serve(channel: &Channel, network: Network) {
     let mut inits: HashMap<Pid, (OwnedFd, Limits)> = HashMap::new();
-    let mut idmaps: HashMap<Identity, OwnedFd> = HashMap::new();
+    let mut idmaps: HashMap<(u32, u32), OwnedFd> = HashMap::new();
     while let Ok(Some((Ask::One, descriptors))) = channel.receive::<Ask>() {
         let answer = match clone_one(descriptors, network, &mut idmaps) {
             Ok((pid, pidfd, superuser, limits)) => {
@@ -292,7 +292,7 @@ fn serve(channel: &Channel, network: Network) {
 fn clone_one(
     descriptors: Vec<OwnedFd>,
     network: Network,
-    idmaps: &mut HashMap<Identity, OwnedFd>,
+    idmaps: &mut HashMap<(u32, u32), OwnedFd>,
 ) -> Result<(Pid, OwnedFd, bool, Limits), Failure> {
     let malformed = || Err(rustix::io::Errno::BADMSG).stage("reading an order");
     let mut descriptors = descriptors.into_iter();
@@ -315,17 +315,17 @@ fn clone_one(
     if confinement.network != network {
         return Err(rustix::io::Errno::INVAL).stage("serving another network");
     }
-    let (identity, idmap) = native::identity(&confinement).map_err(told)?;
-    let idmap = match idmap {
-        Some(new) => {
-            let cached = idmaps.entry(identity).or_insert(new);
-            Some(rustix::io::dup(cached).stage("keeping an id map")?)
-        }
-        None => None,
-    };
+    let (identity, idmap) = native::identity(&confinement, &mut |owner, group| {
+        let known = match idmaps.entry((owner, group)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(native::idmap(owner, group)?.0),
+        };
+        Ok(rustix::io::fcntl_dupfd_cloexec(known, 0)?)
+    })
+    .map_err(told)?;
     let limits = confinement.limits.clone();
     let plan = Plan {
-        poll_memory: limits.memory.is_some() && !Cgroup::can_hold("memory"),
+        poll_memory: false,
         confinement,
         identity,
         layers,

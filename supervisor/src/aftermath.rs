@@ -11,18 +11,17 @@
 //!   configuration and its sample hooks, if nothing in them can run a program.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::os::fd::AsFd;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use policy::GitConfig;
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use sandbox::AbsPath;
 
 use crate::keepsake::{Keepsake, KeepsakeError};
+use crate::place;
 use crate::planner::Planned;
-use crate::planner::walk::{self, Found, Names};
+use crate::planner::walk::{self, Found, Moment, Names, WalkError};
 use crate::planner::worktree::read_small;
 
 /// What has to be looked at, kept apart from the plan so that the reaper can hold it too.
@@ -46,15 +45,41 @@ pub(crate) struct Quarantined {
 }
 
 impl Aftermath {
-    pub(crate) fn new(id: &str, planned: Planned) -> Self {
+    /// `staged`: the tree whose changes are kept apart, and so are not on the host to be found.
+    pub(crate) fn new(id: &str, planned: Planned, staged: Option<&AbsPath>) -> Self {
+        let mut searched = planned.searched;
+        searched.retain(|(root, _)| Some(root) != staged);
         Self {
             id: id.to_owned(),
-            searched: planned.searched,
+            searched,
             names: planned.names,
             absent: planned.absent,
             protected: planned.confinement.filesystem().protected.clone(),
             kept: Keepsake::default(),
         }
+    }
+
+    /// Looks at `root` as it is now, to compare with what it is after a change that is not a
+    /// run: an apply of staged work.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be searched; then nothing should be applied.
+    pub(crate) fn before_change(id: &str, root: &AbsPath, names: Names) -> Result<Self, WalkError> {
+        let found = walk::walk(root, &names, Moment::Before)?;
+        let absent = found
+            .repositories
+            .iter()
+            .flat_map(|it| crate::planner::expand::configured(it, &[]).1)
+            .collect();
+        Ok(Self {
+            id: id.to_owned(),
+            searched: vec![(root.clone(), found)],
+            names,
+            absent,
+            protected: Vec::new(),
+            kept: Keepsake::default(),
+        })
     }
 
     /// Keeps in mind what protected names hold, for a back end that cannot hold them.
@@ -66,23 +91,32 @@ impl Aftermath {
     /// Moves aside every protected name that the search before the start did not find.
     ///
     /// The error says why a tree could not be searched; what was found elsewhere is moved.
-    pub(crate) fn quarantine(&self) -> (Vec<Quarantined>, Option<walk::WalkError>) {
+    pub(crate) fn quarantine(&self) -> (Vec<Quarantined>, Option<WalkError>) {
         let mut moved = self.restore();
         let mut failed = None;
         for (root, before) in &self.searched {
-            let after = match walk::walk(root, &self.names) {
+            let after = match walk::walk(root, &self.names, Moment::After) {
                 Ok(after) => after,
                 Err(error) => {
                     failed = Some(error);
                     continue;
                 }
             };
-            let known: BTreeSet<&PathBuf> = before.protected.iter().collect();
+            if let Some(path) = after.unsearched.first() {
+                failed = Some(WalkError::Unsearched {
+                    path: path.clone(),
+                    count: after.unsearched.len(),
+                });
+            }
             let pointed = self.absent.iter().filter(|it| it.starts_with(root));
+            // A name that is as it was is as the host left it. One that is not may have been
+            // changed by the host, by another sandbox, or by this one once the host had
+            // renamed a file over the protected one, which takes its mount away.
             let appeared = after
                 .protected
                 .iter()
-                .filter(|it| !known.contains(it))
+                .filter(|it| before.marks.get(*it) != after.marks.get(*it))
+                .filter(|it| !self.kept.holds(it))
                 .chain(pointed.filter(|it| it.symlink_metadata().is_ok()));
             let mut seen = BTreeSet::new();
             for path in appeared {
@@ -100,55 +134,26 @@ impl Aftermath {
     /// Moves aside what was changed of what was kept in mind, and puts the old content back.
     fn restore(&self) -> Vec<Quarantined> {
         let mut restored = Vec::new();
-        for path in self.kept.changed() {
-            let root = self
-                .searched
-                .iter()
-                .find(|(root, _)| path.starts_with(root));
-            let aside = match root {
-                _ if path.symlink_metadata().is_err() => Ok(path.clone()),
-                Some((root, _)) => self.move_aside(root, &path),
-                None => Err("it lies in no tree that was searched".to_owned()),
-            };
-            let moved = aside.and_then(|aside| {
-                self.kept.put_back(&path).map_err(|it| it.to_string())?;
-                Ok(aside)
-            });
-            restored.push(Quarantined { path, moved });
+        for (root, _) in &self.searched {
+            for path in self.kept.changed(root) {
+                let moved = match place::parent(root, &path) {
+                    Ok(folder) if place::is_there(&folder, &path) => self.move_aside(root, &path),
+                    // Its folder is there and it is not: nothing has to be moved.
+                    Ok(_) => Ok(path.clone()),
+                    Err(error) => Err(error.to_string()),
+                };
+                let moved = moved.and_then(|aside| {
+                    let back = self.kept.put_back(root, &path);
+                    back.map(|()| aside).map_err(|it| it.to_string())
+                });
+                restored.push(Quarantined { path, moved });
+            }
         }
         restored
     }
 
     fn move_aside(&self, root: &AbsPath, path: &Path) -> Result<PathBuf, String> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err("it has no name".to_owned());
-        };
-        let below = parent.strip_prefix(root).map_err(|it| it.to_string())?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let told = |error: rustix::io::Errno| std::io::Error::from(error).to_string();
-        let top = rustix::fs::openat(CWD, &**root, flags, Mode::empty()).map_err(told)?;
-        let folder = if below.as_os_str().is_empty() {
-            top
-        } else {
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            rustix::fs::openat2(&top, below, flags, Mode::empty(), resolve).map_err(told)?
-        };
-        let mut aside = OsString::from(name);
-        aside.push(format!(".stockade-quarantine-{}", self.id));
-        let rename =
-            || rustix::fs::renameat_with(&folder, name, &folder, &aside, RenameFlags::NOREPLACE);
-        let result = match rename() {
-            // The payload may have closed the folder to writing; it is the same user's.
-            Err(rustix::io::Errno::ACCESS) => {
-                let mode = rustix::fs::fstat(folder.as_fd()).map_err(told)?.st_mode;
-                let opened = Mode::from_raw_mode(mode) | Mode::WUSR | Mode::XUSR;
-                rustix::fs::fchmod(&folder, opened).map_err(told)?;
-                rename()
-            }
-            other => other,
-        };
-        result.map_err(told)?;
-        Ok(parent.join(aside))
+        place::move_aside(root, path, &self.id).map_err(|it| it.to_string())
     }
 }
 
@@ -240,7 +245,7 @@ mod tests {
             .collect();
         let names = Names::new(rules.iter(), [].iter());
         let root = AbsPath::new(root.canonicalize().unwrap()).unwrap();
-        let found = walk::walk(&root, &names).unwrap();
+        let found = walk::walk(&root, &names, Moment::Before).unwrap();
         let found_protected = found
             .protected
             .iter()

@@ -15,6 +15,7 @@ mod keepsake;
 mod monitor;
 mod output;
 mod overrides;
+mod place;
 mod planner;
 mod receipt;
 mod relay;

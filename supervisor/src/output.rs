@@ -9,6 +9,7 @@ use std::io::Write;
 use sandbox::{EnforcementReport, LayerStatus, LimitStatus};
 use serde::Serialize;
 
+use crate::aftermath::Quarantined;
 use crate::cli::ReportFormat;
 use crate::monitor::Cause;
 use crate::session::Answer;
@@ -125,21 +126,7 @@ pub(crate) fn end(style: Style, answer: &Answer, format: Option<ReportFormat>, w
         Some(Cause::WallTime) => warning(style, "ended: its wall time was over"),
         None => (),
     }
-    for found in &answer.quarantined {
-        let text = match &found.moved {
-            Ok(place) => format!(
-                "`{}` is a protected name that the command made or changed; it is now `{}`",
-                found.path.display(),
-                place.file_name().unwrap_or_default().display()
-            ),
-            Err(why) => format!(
-                "`{}` is a protected name that the command made or changed, and could not be moved aside \
-                 ({why}); look at it before you use it",
-                found.path.display()
-            ),
-        };
-        warning(style, &text);
-    }
+    quarantined(style, &answer.quarantined);
     if let Some(error) = &answer.unsearched {
         warning(
             style,
@@ -177,6 +164,25 @@ pub(crate) fn end(style: Style, answer: &Answer, format: Option<ReportFormat>, w
                 usage.resident_kib / 1024
             ),
         );
+    }
+}
+
+/// Protected names that appeared or changed, and where they are now.
+pub(crate) fn quarantined(style: Style, all: &[Quarantined]) {
+    for found in all {
+        let text = match &found.moved {
+            Ok(place) => format!(
+                "`{}` is a protected name that the command made or changed; it is now `{}`",
+                found.path.display(),
+                place.file_name().unwrap_or_default().display()
+            ),
+            Err(why) => format!(
+                "`{}` is a protected name that the command made or changed, and could not be moved aside \
+                 ({why}); look at it before you use it",
+                found.path.display()
+            ),
+        };
+        warning(style, &text);
     }
 }
 

@@ -47,6 +47,9 @@ impl Overrides {
             ("write", &self.write, &mut profile.write),
         ] {
             for path in paths {
+                if path.is_empty() {
+                    return Err(malformed(option, "", "a path can not be empty"));
+                }
                 // The shell has expanded it: it is a path, not a pattern.
                 let full = caller.directory.join(path);
                 let real = full.canonicalize().map_err(|_| OverrideError::Missing {
@@ -82,6 +85,7 @@ impl Overrides {
                 .ok_or_else(|| malformed("limit", text, "write NAME=AMOUNT"))?;
             if name == "tmp_size" {
                 let bytes = size(amount)
+                    .filter(|it| *it > 0)
                     .ok_or_else(|| malformed("limit", text, "write a size such as 512MiB"))?;
                 profile.tmp_size = Some(Valued::on_command_line(bytes));
                 continue;

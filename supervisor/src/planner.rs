@@ -2,7 +2,8 @@
 //! in it has to stay as it is.
 
 mod environment;
-mod expand;
+pub(crate) mod expand;
+mod mark;
 pub(crate) mod places;
 mod toolchain;
 pub(crate) mod walk;
@@ -18,7 +19,7 @@ use sandbox::{
 
 use crate::caller::Caller;
 use places::Places;
-use walk::{Found, Names, WalkError};
+use walk::{Found, Moment, Names, WalkError};
 
 /// What will be confined, and what the planner found on the way.
 #[derive(Debug)]
@@ -47,6 +48,9 @@ pub(crate) enum PlanError {
     /// The workspace would be too much.
     #[error("`{}` can not be the workspace: it is or holds the home", .path.display())]
     TooWide { path: PathBuf },
+    /// The workspace is a part of a repository that is protected.
+    #[error("`{}` can not be the workspace: it lies in a repository's own folder", .path.display())]
+    InsideGit { path: PathBuf },
     /// A protected file could be changed through another name.
     #[error(
         "`{}` is protected, but has another name (hard link) through which it could be changed",
@@ -95,6 +99,9 @@ pub(crate) fn workspace(asked: &Path, caller: &Caller) -> Result<AbsPath, PlanEr
         source,
     };
     let real = asked.canonicalize().map_err(fail)?;
+    if real.iter().any(|it| it.eq_ignore_ascii_case(".git")) {
+        return Err(PlanError::InsideGit { path: real });
+    }
     if !real.is_dir() {
         return Err(fail(std::io::ErrorKind::NotADirectory.into()));
     }
@@ -153,7 +160,12 @@ pub(crate) fn plan(
         }
     }
     toolchain::grant(&mut places, profile, caller, workspace);
-    let shared = worktree::grant(&mut places, workspace, &mut warnings);
+    let shared = worktree::grant(
+        &mut places,
+        workspace,
+        caller.home.as_deref(),
+        &mut warnings,
+    );
     let (grants, links, private) = places.finish();
     let writable: Vec<AbsPath> = grants
         .iter()
@@ -172,20 +184,40 @@ pub(crate) fn plan(
     };
     let names = Names::new(anywhere("protect").iter(), anywhere("deny").iter());
     let mut roots = writable.clone();
-    if !roots.iter().any(|it| workspace.starts_with(it)) {
+    if !roots.iter().any(|it| workspace.is_within(it)) {
         roots.push(workspace.clone());
+    }
+    // A person's own grants may hold what the profile denies by name; the system's do not.
+    for rule in profile.read.iter().chain(&profile.cache) {
+        if rule.origin.file.starts_with("built-in") {
+            continue;
+        }
+        for path in expand::expand(&rule.value, &variables) {
+            if let Ok(root) = path
+                .canonicalize()
+                .map_err(|_| ())
+                .and_then(|it| AbsPath::new(it).map_err(|_| ()))
+            {
+                roots.push(root);
+            }
+        }
     }
     let mut searched = Vec::new();
     for root in roots {
         // A tree inside another is searched with it.
         if !searched
             .iter()
-            .any(|(known, _): &(AbsPath, Found)| root.starts_with(known))
+            .any(|(known, _): &(AbsPath, Found)| root.is_within(known))
         {
-            let found = walk::walk(&root, &names)?;
+            let found = walk::walk(&root, &names, Moment::Before)?;
             searched.push((root, found));
         }
     }
+    let global: Vec<PathBuf> = caller
+        .home
+        .iter()
+        .flat_map(|home| [".gitconfig", ".config/git/config"].map(|it| home.join(it)))
+        .collect();
     let mut absent = Vec::new();
     let mut protected: Vec<PathBuf> = shared;
     let mut masks: Vec<PathBuf> = Vec::new();
@@ -197,7 +229,7 @@ pub(crate) fn plan(
         protected.extend(found.protected.iter().cloned());
         masks.extend(found.masked.iter().cloned());
         for repository in &found.repositories {
-            let (exist, missing) = expand::configured(repository);
+            let (exist, missing) = expand::configured(repository, &global);
             protected.extend(exist);
             absent.extend(missing);
         }
@@ -221,13 +253,10 @@ pub(crate) fn plan(
             protected.push(own);
         }
     }
-    // What a protected link leads to is protected as well.
-    let targets: Vec<PathBuf> = protected
-        .iter()
-        .filter(|it| it.is_symlink())
-        .filter_map(|it| it.canonicalize().ok())
-        .collect();
+    // What a protected link leads to is protected as well, or must not appear.
+    let (targets, missing) = expand::targets(&protected);
     protected.extend(targets);
+    absent.extend(missing);
     for rule in anchored(&profile.deny) {
         masks.extend(expand::denied(rule, &variables, &grants));
     }
@@ -320,6 +349,7 @@ fn own_files(profile: &Profile, caller: &Caller) -> Vec<PathBuf> {
             .filter(|it| it.is_absolute()),
     );
     own.extend(caller.state_folder());
+    own.extend(caller.profile_folder());
     own.retain(|it| it.exists());
     own
 }

@@ -12,9 +12,11 @@ use sandbox::staging::{
     StagingError, Status,
 };
 
+use crate::aftermath::{Aftermath, Quarantined};
 use crate::caller::Caller;
-use crate::planner::walk::Names;
+use crate::planner::walk::{Names, WalkError};
 use crate::session::{self, Request};
+use serde::{Deserialize, Serialize};
 
 /// Staged work could not be kept, shown or applied.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,10 @@ pub(crate) enum StageError {
          that reads what a payload wrote can not be confined; see docs/KERNEL_SUPPORT.md"
     )]
     Unconfined,
+    #[error(transparent)]
+    Path(#[from] sandbox::AbsPathError),
+    #[error("the workspace could not be searched for protected names")]
+    Walk(#[from] WalkError),
     #[error("output can not be written")]
     Output(#[source] std::io::Error),
 }
@@ -41,6 +47,7 @@ pub(crate) fn create(
     id: &str,
     workspace: &AbsPath,
     request: &Request,
+    profile: &Profile,
 ) -> Result<LockedStage, StageError> {
     let state = state(caller)?;
     std::fs::create_dir_all(&state).map_err(StageError::Folder)?;
@@ -52,7 +59,7 @@ pub(crate) fn create(
         .collect();
     let meta = Meta {
         workspace: workspace.as_os_str().as_bytes().to_vec(),
-        session: id.to_owned(),
+        session: serde_json::to_string(&Judgement::of(profile)).unwrap_or_default(),
         command: command.join(" ").chars().take(200).collect(),
         created: session::now(),
         uid: rustix::process::geteuid().as_raw(),
@@ -65,7 +72,7 @@ pub(crate) fn create(
 ///
 /// Returns its name if it holds something.
 pub(crate) fn finish(mut stage: LockedStage) -> Option<String> {
-    let names = protected_names();
+    let names = names_of(&stage);
     let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
     let is_empty = stage.scan(&protected).is_ok_and(|it| it.is_empty());
     let id = stage.id().to_owned();
@@ -77,19 +84,43 @@ pub(crate) fn finish(mut stage: LockedStage) -> Option<String> {
     Some(id)
 }
 
-/// The names that are not applied: those that the shipped profiles protect.
-fn protected_names() -> Names {
+/// What a stage knows of the profile under which it was made, so that its work is judged by
+/// the same rules when it is applied.
+#[derive(Debug, Deserialize, Serialize)]
+struct Judgement {
+    /// Protected names at any depth, as the profile wrote them.
+    protect: Vec<String>,
+}
+
+impl Judgement {
+    fn of(profile: &Profile) -> Self {
+        let protect = profile
+            .protect
+            .iter()
+            .filter(|it| it.value.anchor() == Anchor::Anywhere)
+            .map(|it| it.value.to_string())
+            .collect();
+        Self { protect }
+    }
+}
+
+/// The names that are not applied from `stage`: those that its profile protected, and in any
+/// case those that the shipped profiles do.
+fn names_of(stage: &Stage) -> Names {
+    let own: Vec<String> = serde_json::from_str::<Judgement>(&stage.meta().session)
+        .map(|it| it.protect)
+        .unwrap_or_default();
     let source = Source {
         origin: "built-in base".to_owned(),
         text: builtin("base").unwrap_or_default().to_owned(),
     };
-    let nothing = NoCatalog;
-    let rules: Vec<PathRule> = Profile::load(&source, &nothing)
-        .map(|profile| profile.protect)
-        .unwrap_or_default()
-        .into_iter()
-        .map(|it| it.value)
-        .filter(|it| it.anchor() == Anchor::Anywhere)
+    let shipped = Profile::load(&source, &NoCatalog)
+        .map(|profile| Judgement::of(&profile).protect)
+        .unwrap_or_default();
+    let rules: Vec<PathRule> = own
+        .iter()
+        .chain(&shipped)
+        .filter_map(|it| PathRule::parse(it).ok())
         .collect();
     Names::new(rules.iter(), [].iter())
 }
@@ -125,8 +156,11 @@ pub(crate) struct Listed {
 pub(crate) fn list(caller: &Caller) -> Result<Vec<Summary>, StageError> {
     let state = state(caller)?;
     let _ = staging::sweep(&state);
-    let names = protected_names();
-    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+    let counted = |stage: &Stage| {
+        let names = names_of(stage);
+        let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+        stage.scan(&protected).ok().map(|it| Counts::of(&it))
+    };
     Ok(Stage::list(&state)?
         .into_iter()
         .map(|it| Summary {
@@ -134,7 +168,7 @@ pub(crate) fn list(caller: &Caller) -> Result<Vec<Summary>, StageError> {
             state: it.stage.map(|stage| Listed {
                 live: stage.is_live(),
                 meta: stage.meta().clone(),
-                counts: stage.scan(&protected).ok().map(|it| Counts::of(&it)),
+                counts: counted(&stage),
             }),
         })
         .collect())
@@ -159,29 +193,35 @@ pub(crate) fn diff(
     paths: &[Vec<u8>],
     out: &mut impl Write,
 ) -> Result<Vec<Change>, StageError> {
-    let names = protected_names();
-    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
     let stage = open(caller, id)?;
+    let names = names_of(&stage);
+    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
     stage.diff(selection(paths), &protected, DiffLimits::default(), out)?;
     out.flush().map_err(StageError::Output)?;
     Ok(stage.scan(&protected)?)
 }
 
 /// Applies what is staged; conflicts and protected names stay in the stage.
+///
+/// What was applied is then looked at as after a run: a name that only the whole tree shows to
+/// be one that git would run programs from is moved aside.
 pub(crate) fn apply(
     caller: &Caller,
     id: &str,
     paths: &[Vec<u8>],
-) -> Result<ApplyReport, StageError> {
-    let names = protected_names();
-    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+) -> Result<(ApplyReport, Vec<Quarantined>), StageError> {
     let stage = open(caller, id)?.lock()?;
+    let names = names_of(&stage);
+    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+    let root = AbsPath::new(stage.workspace())?;
+    let aftermath = Aftermath::before_change(id, &root, names.clone())?;
     let go_on = &mut |_: &staging::Step<'_>| ControlFlow::Continue(());
     let report = stage.apply(selection(paths), &protected, go_on)?;
     if report.remaining == 0 {
         stage.discard()?;
     }
-    Ok(report)
+    let (quarantined, failed) = aftermath.quarantine();
+    failed.map_or(Ok((report, quarantined)), |error| Err(error.into()))
 }
 
 /// Throws staged work away.

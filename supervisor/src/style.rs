@@ -131,7 +131,7 @@ impl Write for Escaping<'_, '_> {
 
 fn is_commanding(character: char) -> bool {
     match character {
-        '\n' | '\t' => false,
+        '\t' => false,
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         _ => character.is_control(),
     }
@@ -179,7 +179,7 @@ mod tests {
     fn shown_text_commands_no_terminal() {
         let table = [
             ("plain é text", "plain é text"),
-            ("two\nlines\tand", "two\nlines\tand"),
+            ("two\\u{a}lines\tand", "two\nlines\tand"),
             ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
             ("over\rwritten\x7f", "over\\u{d}written\\u{7f}"),
             ("\u{9b}31m", "\\u{9b}31m"),

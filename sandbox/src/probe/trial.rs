@@ -202,7 +202,8 @@ pub(super) fn id_mapped_mounts(workspace: Option<&AbsPath>, deadline: Instant) -
         return not_tried("no workspace was named");
     };
     let answers = attempt(0, deadline, |tell| {
-        let mapped = native::idmap(0, 0).is_ok_and(|it| crate::view::can_map(path, it.as_fd()));
+        let mapped = native::idmap(0, 0)
+            .is_ok_and(|(namespace, _)| crate::view::can_map(path, namespace.as_fd()));
         tell(if mapped {
             0
         } else {

@@ -1,9 +1,10 @@
 //! The empty root, its scratch space, and opening and mounting beneath it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -24,6 +25,13 @@ pub(crate) fn make_private() -> Result<(), Failure> {
     rustix::mount::mount_change("/", private).stage("making mounts private")
 }
 
+/// The mode of directories of the root.
+const DIRECTORY_MODE: Mode = Mode::RWXU
+    .union(Mode::RGRP)
+    .union(Mode::XGRP)
+    .union(Mode::ROTH)
+    .union(Mode::XOTH);
+
 /// Where scratch space is reachable while the view is built.
 const SCRATCH: &str = ".scratch";
 
@@ -34,6 +42,8 @@ pub(super) struct Root {
     scratch: OwnedFd,
     ids: (u32, u32),
     made: Cell<u32>,
+    /// Directories that were made in the root's own tmpfs and that no mount covers.
+    bare: RefCell<HashSet<PathBuf>>,
     empty_directory: OwnedFd,
     empty_file: OwnedFd,
 }
@@ -64,6 +74,7 @@ impl Root {
             scratch,
             ids,
             made: Cell::new(0),
+            bare: RefCell::new(HashSet::from([PathBuf::from("/")])),
             empty_directory,
             empty_file,
         })
@@ -96,6 +107,11 @@ impl Root {
         path: &AbsPath,
         is_directory: bool,
     ) -> Result<(), Failure> {
+        if self.is_bare(path)? && self.make_bare_mount_point(path, is_directory)? {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            return rustix::mount::move_mount(tree, "", &self.tree, path.relative(), flags)
+                .stage_at("mounting", path);
+        }
         let target = match self.look(path) {
             Err(Errno::NOENT) => {
                 self.make_mount_point(path, is_directory)?;
@@ -103,7 +119,50 @@ impl Root {
             }
             other => other.stage_at("opening a mount point", path)?,
         };
+        self.bare.borrow_mut().retain(|it| !it.starts_with(path));
         attach_over(tree, target.as_fd(), path)
+    }
+
+    /// Whether every directory above `path` is one of ours that no mount covers; those that
+    /// are missing are made.
+    ///
+    /// No link is on the way then, and nobody else is here who could put one there, so that a
+    /// name below such a directory can be used as it is.
+    fn is_bare(&self, path: &AbsPath) -> Result<bool, Failure> {
+        let mut missing = Vec::new();
+        for above in path.ancestors().skip(1) {
+            if self.bare.borrow().contains(above) {
+                break;
+            }
+            missing.push(above.to_owned());
+        }
+        while let Some(above) = missing.pop() {
+            let name = above.strip_prefix("/").unwrap_or(&above);
+            match rustix::fs::mkdirat(&self.tree, name, DIRECTORY_MODE) {
+                Ok(()) => self.give(self.tree.as_fd(), name, path)?,
+                // A link, or a place that is mounted over.
+                Err(Errno::EXIST) => return Ok(false),
+                Err(error) => return Err(error).stage_at("making a directory", path),
+            }
+            self.bare.borrow_mut().insert(above);
+        }
+        Ok(true)
+    }
+
+    /// Makes the mount point `path` in a bare directory; whether it was not there before.
+    fn make_bare_mount_point(&self, path: &AbsPath, is_directory: bool) -> Result<bool, Failure> {
+        let name = path.relative();
+        let made = if is_directory {
+            rustix::fs::mkdirat(&self.tree, name, DIRECTORY_MODE)
+        } else {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(&self.tree, name, flags, Mode::empty()).map(drop)
+        };
+        match made {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(error).stage_at("making a mount point", path),
+        }
     }
 
     /// Makes the directories up to `path` and `path` itself, in our own tmpfs alone.
@@ -129,8 +188,7 @@ impl Root {
             Err(other) => return Err(other).stage_at("making a directory", path),
         }
         let (parent, name) = self.parent(path)?;
-        let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
-        rustix::fs::mkdirat(&parent, name, mode).stage_at("making a directory", path)?;
+        rustix::fs::mkdirat(&parent, name, DIRECTORY_MODE).stage_at("making a directory", path)?;
         self.give(parent.as_fd(), name.as_ref(), path)
     }
 
@@ -176,8 +234,9 @@ impl Root {
     /// Makes a symbolic link of the root.
     pub(super) fn link(&self, link: &Link) -> Result<(), Failure> {
         let Link { path, target } = link;
-        for ancestor in path.ancestors_below(Path::new("/")) {
-            self.make_directory(&ancestor)?;
+        if self.is_bare(path)? {
+            return rustix::fs::symlinkat(target.as_bytes(), &self.tree, path.relative())
+                .stage_at("making a link", path);
         }
         let (parent, name) = self.parent(path)?;
         rustix::fs::symlinkat(target.as_bytes(), &parent, name).stage_at("making a link", path)

@@ -82,7 +82,8 @@ fn list(caller: &Caller) -> Result<bool, StageError> {
 
 /// Applies, and says what was left; whether everything was applied.
 fn apply(caller: &Caller, style: Style, id: &str, paths: &[Vec<u8>]) -> Result<bool, StageError> {
-    let report = stage::apply(caller, id, paths)?;
+    let (report, quarantined) = stage::apply(caller, id, paths)?;
+    output::quarantined(style, &quarantined);
     let applied = report.count(|it| matches!(it, Fate::Applied));
     output::line(&format!("{applied} applied"));
     for (change, fate) in &report.outcomes {
@@ -94,5 +95,5 @@ fn apply(caller: &Caller, style: Style, id: &str, paths: &[Vec<u8>]) -> Result<b
         output::line(&format!("{} left in stage {id}", report.remaining));
     }
     let left = report.count(|it| !matches!(it, Fate::Applied | Fate::Unselected));
-    Ok(left == 0)
+    Ok(left == 0 && quarantined.is_empty())
 }

@@ -164,3 +164,54 @@ fn write_profile(profile: &Profile, scratch: &Scratch) -> Result<AbsPath, Attack
             source,
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(id: &str) -> Probe {
+        let text = format!(
+            r#"{{"id":"{id}","class":"sockets","expect":"held","judge":"inside","tries":"Tries."}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_the_host_saw_breaks_its_probe_or_stands_for_itself() {
+        let probes = [
+            "ip01_tcp_loop",
+            "ip19_dns",
+            "lf01_orphan_plain",
+            "fs01_write_rc",
+        ];
+        let answer = |id: &str, outcome: &str| {
+            let text = format!(r#"{{"id":"{id}","outcome":"{outcome}"}}"#);
+            (
+                id.to_owned(),
+                serde_json::from_str::<Answer>(&text).unwrap(),
+            )
+        };
+        let seen = Seen {
+            differences: vec!["/home/u/x: new".to_owned()],
+            received: vec![
+                r#"["tcp","ip01"]"#.to_owned(),
+                r#"["dns","leak"]"#.to_owned(),
+                r#"["udp","nobody"]"#.to_owned(),
+            ],
+            survivors: vec!["/w/survivor-lf01_orphan_plain: new".to_owned()],
+        };
+        let attack = Attack::judge(
+            probes.map(probe).into(),
+            probes.map(|it| answer(it, "worked")).into(),
+            probes.map(|it| answer(it, "refused")).into(),
+            BTreeMap::new(),
+            seen,
+            &Grants::default(),
+        );
+        let verdicts: Vec<Verdict> = attack.rows.iter().map(|it| it.verdict).collect();
+        use Verdict::{Broken, Held};
+        assert_eq!(verdicts, [Broken, Broken, Broken, Held]);
+        assert_eq!(attack.host, ["/home/u/x: new", r#"["udp","nobody"]"#]);
+        assert_eq!(attack.count(Broken), 5, "what is nameless counts as well");
+    }
+}

@@ -1,5 +1,6 @@
 //! From rules to places: patterns expanded on disk, and what git's configuration points to.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use policy::{GitConfig, PathRule, Variables};
@@ -75,24 +76,75 @@ pub(super) fn denied(
     places
 }
 
-/// What a repository's configuration points to: what exists, and what does not.
-pub(super) fn configured(repository: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let Some(text) = worktree::read_small(&repository.join("config")) else {
-        return (Vec::new(), Vec::new());
-    };
-    let config = GitConfig::parse(&text);
+/// How many files one repository's configuration may include.
+const MOST_INCLUDES: usize = 64;
+
+/// What a repository's configuration points to, and that of what it includes: what exists, and
+/// what does not.
+///
+/// `global` are a person's own configuration files, whose relative paths git applies in every
+/// repository.
+pub(crate) fn configured(repository: &Path, global: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let top = if repository.ends_with(".git") {
         repository.parent().unwrap_or(repository)
     } else {
         repository
     };
-    config
-        .paths()
+    let mut files: Vec<PathBuf> = ["config", "config.worktree"]
+        .iter()
+        .map(|it| repository.join(it))
+        .chain(global.iter().cloned())
+        .collect();
+    let mut found = BTreeSet::new();
+    let mut at = 0;
+    while let Some(file) = files.get(at).cloned() {
+        at += 1;
+        let Some(text) = worktree::read_small(&file) else {
+            continue;
+        };
+        let config = GitConfig::parse(&text);
+        let folder = file.parent().unwrap_or(repository);
+        for path in config.paths().into_iter().chain(config.programs()) {
+            // Relative includes start at the file, hooks and programs at the work tree.
+            for place in [normal(&folder.join(path)), normal(&top.join(path))] {
+                let Some(place) = place else { continue };
+                if files.len() < MOST_INCLUDES && !files.contains(&place) {
+                    files.push(place.clone());
+                }
+                found.insert(place);
+            }
+        }
+    }
+    found
         .into_iter()
-        // Relative includes start at the file, hooks and programs at the work tree.
-        .flat_map(|it| [normal(&repository.join(it)), normal(&top.join(it))])
-        .flatten()
         .partition(|it| it.symlink_metadata().is_ok())
+}
+
+/// Where links lead that are protected themselves or lie right in a protected folder: what
+/// exists, and what does not.
+pub(super) fn targets(protected: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let inside = protected
+        .iter()
+        .filter(|it| !it.is_symlink())
+        .filter_map(|it| std::fs::read_dir(it).ok())
+        .flat_map(|entries| entries.flatten().map(|it| it.path()));
+    let links = protected
+        .iter()
+        .cloned()
+        .chain(inside)
+        .filter(|it| it.is_symlink());
+    let (mut exist, mut missing) = (Vec::new(), Vec::new());
+    for link in links {
+        match link.canonicalize() {
+            Ok(target) => exist.push(target),
+            Err(_) => {
+                let target = std::fs::read_link(&link).unwrap_or_default();
+                let folder = link.parent().and_then(|it| it.canonicalize().ok());
+                missing.extend(folder.and_then(|it| normal(&it.join(target))));
+            }
+        }
+    }
+    (exist, missing)
 }
 
 /// A path without `.` and `..`, read as text: what is not there cannot be asked.

@@ -1,9 +1,11 @@
 //! Turns granted paths into what the view shows: real places, and the links that lead there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::io::Errno;
 use sandbox::{AbsPath, Access, Grant, Link};
 
 /// Most links on the way to one place, as for the kernel, path_resolution(7).
@@ -15,6 +17,8 @@ pub(crate) struct Places {
     grants: BTreeMap<AbsPath, (Access, bool)>,
     links: BTreeMap<AbsPath, OsString>,
     private: Vec<AbsPath>,
+    /// What was found to exist and to be no link.
+    plain: HashSet<PathBuf>,
 }
 
 impl Places {
@@ -22,8 +26,8 @@ impl Places {
     ///
     /// Returns the real place.
     pub(crate) fn grant(&mut self, path: &Path, access: Access, owned: bool) -> Option<AbsPath> {
-        let place = self.follow(path)?;
-        if !place.exists() {
+        let (place, exists) = self.follow(path)?;
+        if !exists {
             return None;
         }
         let entry = self.grants.entry(place.clone()).or_insert((access, owned));
@@ -33,7 +37,7 @@ impl Places {
 
     /// Makes `path` a private directory, whether or not it exists.
     pub(crate) fn private(&mut self, path: &Path) {
-        if let Some(place) = self.follow(path)
+        if let Some((place, _)) = self.follow(path)
             && !self.private.contains(&place)
         {
             self.private.push(place);
@@ -41,10 +45,13 @@ impl Places {
     }
 
     /// Resolves every link on the way and notes it; what does not exist is taken as it is.
-    fn follow(&mut self, path: &Path) -> Option<AbsPath> {
+    ///
+    /// Returns the place, and whether it exists.
+    fn follow(&mut self, path: &Path) -> Option<(AbsPath, bool)> {
         let mut rest: Vec<OsString> = components(path);
         rest.reverse();
         let mut done = PathBuf::from("/");
+        let mut exists = true;
         let mut links = 0;
         while let Some(name) = rest.pop() {
             if name == ".." {
@@ -52,9 +59,21 @@ impl Places {
                 continue;
             }
             let next = done.join(&name);
-            let Ok(target) = std::fs::read_link(&next) else {
+            if !exists || self.plain.contains(&next) {
                 done = next;
                 continue;
+            }
+            let target = match rustix::fs::readlink(&next, Vec::new()) {
+                Ok(target) => PathBuf::from(OsString::from_vec(target.into_bytes())),
+                Err(error) => {
+                    // EINVAL: it is there and no link, readlink(2).
+                    exists = error == Errno::INVAL;
+                    if exists {
+                        self.plain.insert(next.clone());
+                    }
+                    done = next;
+                    continue;
+                }
             };
             links += 1;
             if links > MOST_LINKS {
@@ -67,7 +86,7 @@ impl Places {
             }
             rest.extend(components(&target).into_iter().rev());
         }
-        AbsPath::new(done).ok()
+        Some((AbsPath::new(done).ok()?, exists))
     }
 
     /// The grants without those that another one covers, the links that no grant shows
@@ -77,15 +96,16 @@ impl Places {
             grants,
             links,
             private,
+            plain: _,
         } = self;
         let mut kept: Vec<Grant> = Vec::new();
         // Ordered, so that a tree comes before what lies in it.
         for (path, (access, owned)) in grants {
-            let over = kept.iter().rfind(|it| path.starts_with(&it.path));
+            let over = kept.iter().rfind(|it| path.is_within(&it.path));
             let covered = over.is_some_and(|it| {
                 let hidden = private
                     .iter()
-                    .any(|private| path.starts_with(private) && private.starts_with(&it.path));
+                    .any(|private| path.is_within(private) && private.is_within(&it.path));
                 it.access == access && it.owned == owned && !hidden
             });
             if !covered {
@@ -98,7 +118,7 @@ impl Places {
         }
         let links = links
             .into_iter()
-            .filter(|(path, _)| !kept.iter().any(|it| path.starts_with(&it.path)))
+            .filter(|(path, _)| !kept.iter().any(|it| path.is_within(&it.path)))
             .map(|(path, target)| Link { path, target })
             .collect();
         (kept, links, private)

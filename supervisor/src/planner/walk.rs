@@ -6,18 +6,22 @@
 //! - **What cannot be looked into is an error**, unless the payload could not change it either:
 //!   a protected name that was not found would not be protected.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::mark;
 use policy::PathRule;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 
-/// How deep a tree may be: each level holds a descriptor.
-const DEEPEST: usize = 256;
+/// How long a path below the root may be: the kernel takes no longer one, path_resolution(7).
+const LONGEST: usize = 4000;
+
+/// Bytes of a listing that are read at once.
+const LISTING: usize = 32 * 1024;
 
 /// The names to look for, at any depth.
 #[derive(Clone, Debug)]
@@ -44,6 +48,11 @@ pub(crate) struct Found {
     pub(crate) repositories: Vec<PathBuf>,
     /// Protected files that have another name as well, through which they could be changed.
     pub(crate) linked: Vec<PathBuf>,
+    /// What each protected name was: it and, for a folder, what is in it. Anything that changes
+    /// content, attributes or identity changes the mark.
+    pub(crate) marks: BTreeMap<PathBuf, u64>,
+    /// Folders that could not be looked into, after a run.
+    pub(crate) unsearched: Vec<PathBuf>,
     /// Entries that were looked at.
     pub(crate) entries: usize,
 }
@@ -59,8 +68,11 @@ pub(crate) enum WalkError {
         source: std::io::Error,
     },
     /// A folder lies too deep.
-    #[error("`{}` lies more than {DEEPEST} folders deep, too deep to be searched", .path.display())]
+    #[error("`{}` has a path too long to be searched", .path.display())]
     TooDeep { path: PathBuf },
+    /// Folders were left out of a search after a run.
+    #[error("{count} folders could not be searched, `{}` first", .path.display())]
+    Unsearched { path: PathBuf, count: usize },
 }
 
 impl Table {
@@ -109,22 +121,35 @@ impl Names {
     }
 }
 
+/// When a tree is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// After a run. What was closed is opened, also what was masked is searched, and what
+    /// cannot be searched is noted: the payload may have hidden something there.
+    After,
+    /// Before a run. What cannot be searched is an error, since nothing has run yet.
+    Before,
+}
+
 /// Searches the tree at `root`.
-pub(crate) fn walk(root: &Path, names: &Names) -> Result<Found, WalkError> {
+pub(crate) fn walk(root: &Path, names: &Names, moment: Moment) -> Result<Found, WalkError> {
     let mut found = Found::default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = match rustix::fs::openat(CWD, root, flags, Mode::empty()) {
-        Ok(folder) => folder,
+    let top = match rustix::fs::openat(CWD, root, flags, Mode::empty()) {
+        Ok(top) => top,
         // A file was granted, not a tree.
         Err(Errno::NOTDIR) => return Ok(found),
         Err(error) => return Err(closed(root, error)),
     };
     let mut walker = Walker {
         root,
+        top: &top,
+        buffer: Vec::with_capacity(LISTING),
         names,
+        moment,
         found: &mut found,
     };
-    walker.folder(&folder, Path::new(""), 0)?;
+    walker.folder(&top, Path::new(""))?;
     Ok(found)
 }
 
@@ -137,7 +162,11 @@ fn closed(path: &Path, error: Errno) -> WalkError {
 
 struct Walker<'w> {
     root: &'w Path,
+    top: &'w OwnedFd,
+    /// Where the kernel writes listings, getdents64(2).
+    buffer: Vec<u8>,
     names: &'w Names,
+    moment: Moment,
     found: &'w mut Found,
 }
 
@@ -155,14 +184,12 @@ const REPOSITORY_NAMES: [&[u8]; 5] = [
 ];
 
 impl Walker<'_> {
-    fn folder(&mut self, folder: &OwnedFd, below: &Path, depth: usize) -> Result<(), WalkError> {
+    fn folder(&mut self, folder: &OwnedFd, below: &Path) -> Result<(), WalkError> {
         let here = self.root.join(below);
-        if depth > DEEPEST {
-            return Err(WalkError::TooDeep { path: here });
-        }
         let mut entries: Vec<(Box<CStr>, FileType)> = Vec::new();
-        let listing = Dir::read_from(folder).map_err(|error| closed(&here, error))?;
-        for entry in listing {
+        self.buffer.clear();
+        let mut listing = RawDir::new(folder, self.buffer.spare_capacity_mut());
+        while let Some(entry) = listing.next() {
             let entry = entry.map_err(|error| closed(&here, error))?;
             let name = entry.file_name();
             if name != c"." && name != c".." {
@@ -187,36 +214,63 @@ impl Walker<'_> {
                 || self.names.protect.matches(bytes, &path);
             if self.names.deny.matches(bytes, &path) {
                 self.found.masked.push(self.root.join(&path));
-                continue;
+                if self.moment == Moment::Before {
+                    continue;
+                }
             }
             if protected {
                 self.check_links(folder.as_fd(), name, *kind, &path);
-                self.found.protected.push(self.root.join(&path));
+                let full = self.root.join(&path);
+                let mark = mark::of(folder.as_fd(), name);
+                self.found.marks.insert(full.clone(), mark);
+                self.found.protected.push(full);
                 continue;
             }
-            // Objects hold no name that git would take programs from.
-            let skip = is_repository && bytes == b"objects";
+            // Objects hold no name that git would take programs from, until something is
+            // hidden among them.
+            let skip = self.moment == Moment::Before && is_repository && bytes == b"objects";
             if *kind == FileType::Directory && !skip {
-                self.enter(folder.as_fd(), name, &path, depth)?;
+                self.enter(folder.as_fd(), name, &path)?;
             }
         }
         Ok(())
     }
 
-    fn enter(
-        &mut self,
-        folder: BorrowedFd<'_>,
-        name: &CStr,
-        path: &Path,
-        depth: usize,
-    ) -> Result<(), WalkError> {
+    fn enter(&mut self, above: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result<(), WalkError> {
+        let full = || self.root.join(path);
+        let failure = if path.as_os_str().len() > LONGEST {
+            WalkError::TooDeep { path: full() }
+        } else {
+            match self.open(above, name, path) {
+                Ok(inner) => return self.folder(&inner, path),
+                // Gone, or no longer a folder: another program's doing.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+                Err(Errno::ACCESS) if !self.is_ours(above, name) => return Ok(()),
+                Err(error) => closed(&full(), error),
+            }
+        };
+        match self.moment {
+            Moment::After => {
+                self.found.unsearched.push(full());
+                Ok(())
+            }
+            Moment::Before => Err(failure),
+        }
+    }
+
+    /// Opens a folder, from the top: a descriptor for each level would bound the depth.
+    fn open(&self, above: BorrowedFd<'_>, name: &CStr, path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-            Ok(inner) => self.folder(&inner, path, depth + 1),
-            // Gone, or no longer a folder: another program's doing.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
-            Err(Errno::ACCESS) if !self.is_ours(folder, name) => Ok(()),
-            Err(error) => Err(closed(&self.root.join(path), error)),
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let open = || rustix::fs::openat2(self.top, path, flags, Mode::empty(), resolve);
+        match open() {
+            Err(Errno::ACCESS) if self.moment == Moment::After && self.is_ours(above, name) => {
+                // The payload closed it; it is the same user's.
+                rustix::fs::chmodat(above, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)
+                    .or_else(|_| rustix::fs::chmodat(above, name, Mode::RWXU, AtFlags::empty()))?;
+                open()
+            }
+            other => other,
         }
     }
 
@@ -265,119 +319,5 @@ fn kind(folder: BorrowedFd<'_>, name: &CStr, told: FileType) -> FileType {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names() -> Names {
-        let rules = |texts: &[&str]| -> Vec<PathRule> {
-            texts
-                .iter()
-                .map(|it| PathRule::parse(it).unwrap())
-                .collect()
-        };
-        let protect = rules(&[".git/hooks", ".git/config", ".mcp.json"]);
-        let deny = rules(&[".env", "*.pem"]);
-        Names::new(protect.iter(), deny.iter())
-    }
-
-    fn tree(files: &[&str]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = root.path().join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            if !file.ends_with('/') {
-                std::fs::write(path, "x").unwrap();
-            }
-        }
-        root
-    }
-
-    fn relative(root: &Path, paths: &[PathBuf]) -> Vec<String> {
-        let mut all: Vec<String> = paths
-            .iter()
-            .map(|it| it.strip_prefix(root).unwrap().display().to_string())
-            .collect();
-        all.sort();
-        all
-    }
-
-    #[test]
-    fn names_are_found_at_any_depth_and_in_any_case() {
-        let root = tree(&[
-            ".git/hooks/x",
-            ".git/config",
-            "a/b/.GIT/Hooks/x",
-            "a/.Mcp.json",
-            "a/.env",
-            "a/keys/k.pem",
-            "a/hooks/x",
-        ]);
-        let found = walk(root.path(), &names()).unwrap();
-        assert_eq!(
-            relative(root.path(), &found.protected),
-            [".git/config", ".git/hooks", "a/.Mcp.json", "a/b/.GIT/Hooks"]
-        );
-        assert_eq!(
-            relative(root.path(), &found.masked),
-            ["a/.env", "a/keys/k.pem"]
-        );
-    }
-
-    #[test]
-    fn a_repository_is_known_by_what_it_holds_whatever_its_name() {
-        let root = tree(&[
-            "bare/HEAD",
-            "bare/objects/x",
-            "bare/refs/x",
-            "bare/config",
-            "sub/.git",
-        ]);
-        let found = walk(root.path(), &names()).unwrap();
-        assert_eq!(relative(root.path(), &found.repositories), ["bare"]);
-        assert_eq!(
-            relative(root.path(), &found.protected),
-            ["bare/config", "sub/.git"]
-        );
-    }
-
-    #[test]
-    fn a_repository_whose_parts_are_links_is_known_as_well() {
-        let root = tree(&[
-            ".git/objects/x",
-            ".git/refs/x",
-            "HEAD",
-            "config",
-            "w/HEAD",
-            "w/commondir",
-        ]);
-        for name in ["objects", "refs"] {
-            let target = format!(".git/{name}");
-            std::os::unix::fs::symlink(target, root.path().join(name)).unwrap();
-        }
-        let found = walk(root.path(), &names()).unwrap();
-        assert_eq!(relative(root.path(), &found.repositories), ["", "w"]);
-        assert!(found.protected.contains(&root.path().join("config")));
-        assert!(found.protected.contains(&root.path().join("w/commondir")));
-    }
-
-    #[test]
-    fn a_protected_file_with_another_name_is_noted() {
-        let root = tree(&[".git/config", ".git/hooks/x"]);
-        std::fs::hard_link(root.path().join(".git/config"), root.path().join("c")).unwrap();
-        std::fs::hard_link(root.path().join(".git/hooks/x"), root.path().join("h")).unwrap();
-        let found = walk(root.path(), &names()).unwrap();
-        assert_eq!(
-            relative(root.path(), &found.linked),
-            [".git/config", ".git/hooks/x"]
-        );
-    }
-
-    #[test]
-    fn links_are_not_followed() {
-        let outside = tree(&[".git/config"]);
-        let root = tree(&["a/x"]);
-        std::os::unix::fs::symlink(outside.path(), root.path().join("a/out")).unwrap();
-        let found = walk(root.path(), &names()).unwrap();
-        assert_eq!(found.protected, Vec::<PathBuf>::new());
-    }
-}
+#[path = "walk_tests.rs"]
+mod tests;

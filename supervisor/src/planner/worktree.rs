@@ -20,11 +20,12 @@ const WRITTEN: [&str; 3] = ["objects", "refs", "logs"];
 pub(super) fn grant(
     places: &mut Places,
     workspace: &AbsPath,
+    home: Option<&Path>,
     warnings: &mut Vec<String>,
 ) -> Vec<PathBuf> {
     let own = workspace.join(".git");
     if own.is_file() {
-        return linked(places, workspace, &own, warnings);
+        return linked(places, workspace, home, &own, warnings);
     }
     if own.symlink_metadata().is_ok() {
         return Vec::new();
@@ -32,8 +33,10 @@ pub(super) fn grant(
     // A folder inside a repository: git can read the history, and change nothing.
     for above in workspace.ancestors().skip(1) {
         let folder = above.join(".git");
-        if folder.is_dir() {
-            places.grant(&folder, Access::Read, true);
+        if folder.symlink_metadata().is_ok() {
+            if is_repository(&folder) && is_trusted(&folder) {
+                places.grant(&folder, Access::Read, true);
+            }
             break;
         }
     }
@@ -44,24 +47,36 @@ pub(super) fn grant(
 fn linked(
     places: &mut Places,
     workspace: &AbsPath,
+    home: Option<&Path>,
     own: &Path,
     warnings: &mut Vec<String>,
 ) -> Vec<PathBuf> {
     let Some(private) = target(own).filter(|it| !it.starts_with(workspace)) else {
         return Vec::new();
     };
-    let common = read_small(&private.join("commondir"))
-        .map(|it| private.join(OsStr::from_bytes(it.trim_ascii())))
-        .and_then(|it| it.canonicalize().ok());
-    // The repository itself has to know this worktree: the pointer alone could have been
-    // written by anyone who made the folder.
+    // What git-worktree(1) makes, and nothing else: a payload, or an archive, could have made
+    // a folder that says where its parts are, and so be granted what lies there.
+    let common = private.parent().and_then(Path::parent).map(Path::to_owned);
+    let shape = read_small(&private.join("commondir"))
+        .is_some_and(|it| it.trim_ascii() == b"../..")
+        && private.parent().is_some_and(|it| it.ends_with("worktrees"));
     let known = read_small(&private.join("gitdir"))
         .map(|it| PathBuf::from(OsStr::from_bytes(it.trim_ascii())))
         .and_then(|it| it.canonicalize().ok())
         .is_some_and(|it| it == *own);
-    let (Some(common), true) = (common, known) else {
+    let common = common.filter(|it| {
+        shape
+            && known
+            && is_repository(it)
+            && is_trusted(it)
+            && !workspace.starts_with(it)
+            && !home.is_some_and(|home| home.starts_with(it))
+            && WRITTEN.iter().all(|name| !it.join(name).is_symlink())
+    });
+    let Some(common) = common else {
         warnings.push(format!(
-            "git will not work here: `{}` points to `{}`, which does not point back",
+            "git will not work here: `{}` points to `{}`, which is no worktree of a repository \
+             that knows this one",
             own.display(),
             private.display()
         ));
@@ -77,6 +92,29 @@ fn linked(
         .map(|it| private.join(it))
         .filter(|it| it.symlink_metadata().is_ok())
         .collect()
+}
+
+/// Whether a folder, which is no link, has what git calls a repository, and no part is a link.
+fn is_repository(folder: &Path) -> bool {
+    let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|it| it.is_dir());
+    let has_head = folder
+        .join("HEAD")
+        .symlink_metadata()
+        .is_ok_and(|it| it.is_file());
+    is_folder(folder)
+        && has_head
+        && is_folder(&folder.join("objects"))
+        && is_folder(&folder.join("refs"))
+}
+
+/// Whether the caller or the superuser owns a folder: anyone can make one in `/tmp`.
+fn is_trusted(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let caller = rustix::process::geteuid().as_raw();
+    // A superuser works in the checkouts of others, too.
+    folder
+        .symlink_metadata()
+        .is_ok_and(|it| caller == 0 || it.uid() == caller || it.uid() == 0)
 }
 
 fn target(pointer: &Path) -> Option<PathBuf> {
@@ -96,6 +134,9 @@ pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
         return None;
     }
     let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text).ok()?;
-    Some(text)
+    file.take(MOST + 1).read_to_end(&mut text).ok()?;
+    // A part of a file says nothing of the rest.
+    u64::try_from(text.len())
+        .is_ok_and(|it| it <= MOST)
+        .then_some(text)
 }
