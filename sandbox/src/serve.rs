@@ -78,7 +78,8 @@ pub(crate) fn serve(
             let bytes = resident::bytes_of_tree(most, fence != Fence::Bare);
             if bytes > most {
                 let _ = channel.send(&Notice::MemoryExceeded { bytes }, &[]);
-                end_everything(fence);
+                // Killed and not collected: the end of the command is noticed as any other.
+                signal(&commands, 0, libc::SIGKILL, true, fence);
             }
         }
         if !asked {

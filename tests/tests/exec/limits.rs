@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Place, finish, has, lacks};
+use crate::harness::{Place, has, lacks};
 
 /// Runs `script` free, where it has to succeed, and then inside, where it must not.
 #[track_caller]
@@ -68,11 +68,19 @@ fn memory_ends_at_its_limit() {
     let place = Place::new();
     let script = "/usr/bin/python3 -c 'b = bytearray(400 << 20); print(len(b))'";
     place.free(script).exits(0);
-    let mut command = place.exec_command(&["--limit", "memory=100MiB"], script);
-    command.env("PATH", crate::harness::PATH);
-    let inside = finish(command, b"");
-    assert_ne!(inside.code(), Some(0), "{inside:?}");
-    assert_eq!(inside.text(), "");
+    for backend in ["native", "bwrap", "landlock"] {
+        let options = [
+            "--limit",
+            "memory=100MiB",
+            "--profile",
+            "ci",
+            "--backend",
+            backend,
+        ];
+        let inside = place.exec(&options, script);
+        assert_ne!(inside.code(), Some(0), "{backend}: {inside:?}");
+        assert_eq!(inside.text(), "", "{backend}");
+    }
 }
 
 #[test]
