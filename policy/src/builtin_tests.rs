@@ -140,7 +140,7 @@ fn the_reference_describes_every_key_and_its_examples_load() {
         assert_eq!(loaded.err().map(|it| it.to_string()), None, "{text}");
         examples += 1;
     }
-    assert_eq!(examples, 3);
+    assert_ne!(examples, 0);
 }
 
 /// Every shipped profile as `stockade profile show --effective` prints it.

@@ -45,10 +45,13 @@ pub(crate) struct Quarantined {
 }
 
 impl Aftermath {
-    pub(crate) fn new(id: &str, planned: Planned) -> Self {
+    /// `staged`: the tree whose changes are kept apart, and so are not on the host to be found.
+    pub(crate) fn new(id: &str, planned: Planned, staged: Option<&AbsPath>) -> Self {
+        let mut searched = planned.searched;
+        searched.retain(|(root, _)| Some(root) != staged);
         Self {
             id: id.to_owned(),
-            searched: planned.searched,
+            searched,
             names: planned.names,
             absent: planned.absent,
             protected: planned.confinement.filesystem().protected.clone(),

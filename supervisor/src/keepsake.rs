@@ -190,7 +190,7 @@ mod tests {
         let kept = Keepsake::of([path.as_path()]).unwrap();
         fs::rename(root.path().join("x"), root.path().join("y")).unwrap();
         std::os::unix::fs::symlink(outside.path(), root.path().join("x")).unwrap();
-        assert_eq!(kept.changed(root.path()), [path.clone()]);
+        assert_eq!(kept.changed(root.path()), std::slice::from_ref(&path));
         kept.put_back(root.path(), &path).unwrap_err();
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }

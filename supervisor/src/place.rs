@@ -25,6 +25,16 @@ pub(crate) fn parent(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(&top, below, flags, Mode::empty(), resolve)
 }
 
+/// The first link on the way from `root` to the folder of `path`.
+fn first_link(root: &Path, path: &Path) -> Option<PathBuf> {
+    let below = path.parent()?.strip_prefix(root).ok()?;
+    let mut place = root.to_owned();
+    below.iter().find_map(|name| {
+        place.push(name);
+        place.is_symlink().then(|| place.clone())
+    })
+}
+
 /// Whether `path` is in `folder`, whatever it is.
 pub(crate) fn is_there(folder: &OwnedFd, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
@@ -33,7 +43,14 @@ pub(crate) fn is_there(folder: &OwnedFd, path: &Path) -> bool {
 
 /// Renames `path` in its own folder to a name that no program looks for; answers that name.
 pub(crate) fn move_aside(root: &Path, path: &Path, id: &str) -> Result<PathBuf, Errno> {
-    let folder = parent(root, path)?;
+    let folder = match parent(root, path) {
+        // A link on the way leads to what appeared: without the link, it has another name.
+        Err(Errno::LOOP | Errno::NOTDIR) => {
+            let link = first_link(root, path).ok_or(Errno::LOOP)?;
+            return move_aside(root, &link, id);
+        }
+        other => other?,
+    };
     let name = path.file_name().ok_or(Errno::INVAL)?;
     for attempt in 0..ATTEMPTS {
         let mut aside = OsString::from(name);

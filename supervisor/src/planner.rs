@@ -48,6 +48,9 @@ pub(crate) enum PlanError {
     /// The workspace would be too much.
     #[error("`{}` can not be the workspace: it is or holds the home", .path.display())]
     TooWide { path: PathBuf },
+    /// The workspace is a part of a repository that is protected.
+    #[error("`{}` can not be the workspace: it lies in a repository's own folder", .path.display())]
+    InsideGit { path: PathBuf },
     /// A protected file could be changed through another name.
     #[error(
         "`{}` is protected, but has another name (hard link) through which it could be changed",
@@ -96,6 +99,9 @@ pub(crate) fn workspace(asked: &Path, caller: &Caller) -> Result<AbsPath, PlanEr
         source,
     };
     let real = asked.canonicalize().map_err(fail)?;
+    if real.iter().any(|it| it.eq_ignore_ascii_case(".git")) {
+        return Err(PlanError::InsideGit { path: real });
+    }
     if !real.is_dir() {
         return Err(fail(std::io::ErrorKind::NotADirectory.into()));
     }
@@ -180,6 +186,21 @@ pub(crate) fn plan(
     let mut roots = writable.clone();
     if !roots.iter().any(|it| workspace.is_within(it)) {
         roots.push(workspace.clone());
+    }
+    // A person's own grants may hold what the profile denies by name; the system's do not.
+    for rule in profile.read.iter().chain(&profile.cache) {
+        if rule.origin.file.starts_with("built-in") {
+            continue;
+        }
+        for path in expand::expand(&rule.value, &variables) {
+            if let Ok(root) = path
+                .canonicalize()
+                .map_err(|_| ())
+                .and_then(|it| AbsPath::new(it).map_err(|_| ()))
+            {
+                roots.push(root);
+            }
+        }
     }
     let mut searched = Vec::new();
     for root in roots {
@@ -328,6 +349,7 @@ fn own_files(profile: &Profile, caller: &Caller) -> Vec<PathBuf> {
             .filter(|it| it.is_absolute()),
     );
     own.extend(caller.state_folder());
+    own.extend(caller.profile_folder());
     own.retain(|it| it.exists());
     own
 }

@@ -163,7 +163,7 @@ pub(crate) fn run(
     } = &planned;
     let command = SandboxedCommand::new(request.program, request.arguments, confinement.clone());
     let warnings = warnings.clone();
-    let mut aftermath = Aftermath::new(&id, planned);
+    let mut aftermath = Aftermath::new(&id, planned, stage.is_some().then_some(&workspace));
     if backends::is_without_mounts(request.backend, command.confinement(), caller)? {
         aftermath.keep()?;
     }
@@ -196,20 +196,17 @@ pub(crate) fn run(
     let running = ended.is_ok().then_some(running);
 
     // Look at what appeared, whatever the end was.
-    let (quarantined, unsearched) = if stage.is_some() {
-        (Vec::new(), None)
-    } else {
-        aftermath.quarantine()
-    };
+    let (quarantined, unsearched) = aftermath.quarantine();
     let ended = ended?;
     let receipt = receipt.end(&workspace);
     drop(running);
     let staged = stage.and_then(stage::finish);
     Ok(Answer {
-        outcome: match &unsearched {
-            // What the command left is not known to be harmless.
-            Some(_) => Outcome::Failed,
-            None => outcome(ended),
+        // What the command left has to be known to be harmless.
+        outcome: if unsearched.is_some() || quarantined.iter().any(|it| it.moved.is_err()) {
+            Outcome::Failed
+        } else {
+            outcome(ended)
         },
         report,
         usage: ended.usage,
@@ -233,7 +230,7 @@ pub(crate) fn trial(
     let planned = planner::plan(profile, caller, workspace, None)?;
     let warnings = planned.warnings.clone();
     let confinement = planned.confinement.clone();
-    let aftermath = Aftermath::new("trial", planned);
+    let aftermath = Aftermath::new("trial", planned, None);
     let staged = planner::is_staged(profile);
     let host = || host(&aftermath, None, staged);
     let prepared = backends::prepare(backend, &confinement, caller, &host)?;
@@ -262,9 +259,7 @@ fn host(aftermath: &Aftermath, entry: Option<&Path>, staged: bool) -> Host {
     Host {
         shared: false,
         when_orphaned: Some(Box::new(move || {
-            if !staged {
-                orphan.quarantine();
-            }
+            orphan.quarantine();
             if let Some(path) = path {
                 let _ = std::fs::remove_file(path);
             }

@@ -41,8 +41,8 @@ fn add(folder: BorrowedFd<'_>, name: &CStr, hasher: &mut DefaultHasher, left: &m
     };
     let mut names: Vec<Box<CStr>> = listing
         .flatten()
+        .filter(|it| ![c".", c".."].contains(&it.file_name()))
         .map(|it| it.file_name().into())
-        .filter(|it: &Box<CStr>| **it != *c"." && **it != *c"..")
         .collect();
     names.sort();
     for name in names {

@@ -45,7 +45,11 @@ pub(super) fn grant(places: &mut Places, profile: &Profile, caller: &Caller, wor
         let Some(folder) = caller.variable(variable).map(PathBuf::from) else {
             continue;
         };
-        if passes(variable) && is_modest(&folder, caller) && !folder.starts_with(workspace) {
+        if passes(variable)
+            && is_modest(&folder, caller)
+            && !folder.starts_with(workspace)
+            && is_itself(&folder, caller)
+        {
             let path = if part.is_empty() {
                 folder.clone()
             } else {
@@ -61,7 +65,7 @@ pub(super) fn grant(places: &mut Places, profile: &Profile, caller: &Caller, wor
     let path = caller.variable("PATH").unwrap_or_default();
     for folder in std::env::split_paths(path) {
         let inside = folder.starts_with(workspace);
-        if inside || !is_modest(&folder, caller) {
+        if inside || !is_modest(&folder, caller) || !is_itself(&folder, caller) {
             continue;
         }
         places.grant(&folder, Access::Read, owned(&folder));
@@ -82,6 +86,25 @@ pub(super) fn grant(places: &mut Places, profile: &Profile, caller: &Caller, wor
             places.grant(&path, Access::Read, owned(&path));
         }
     }
+}
+
+/// Whether no link below the home leads to a folder: in a workspace of before, a payload could
+/// have made one that leads anywhere.
+fn is_itself(folder: &Path, caller: &Caller) -> bool {
+    let Some(home) = &caller.home else {
+        return true;
+    };
+    let Ok(below) = folder.strip_prefix(home) else {
+        // Links outside the home are the system's.
+        return folder
+            .canonicalize()
+            .is_ok_and(|it| !home.canonicalize().is_ok_and(|home| it.starts_with(home)));
+    };
+    let mut place = home.clone();
+    below.iter().all(|name| {
+        place.push(name);
+        !place.is_symlink()
+    })
 }
 
 /// Whether a folder can be a toolchain's: absolute, and neither `/` nor the home nor above it.

@@ -142,7 +142,7 @@ fn commits_work_in_a_linked_worktree_and_hooks_stay_closed() {
 #[test]
 fn a_worktree_that_points_to_a_strangers_folder_opens_nothing() {
     let Some(place) = repository() else { return };
-    // The pointer of the workspace was forged: the folder does not point back.
+    // The pointer of the workspace was forged: the folder no worktree of a repository that knows this one.
     let victim = place.outside.join("victim");
     fs::create_dir_all(victim.join("objects")).unwrap();
     fs::write(victim.join("commondir"), ".\n").unwrap();

@@ -94,11 +94,17 @@ impl Place {
 
     /// `stockade` with `words`.
     pub(crate) fn stockade<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Command {
-        // A suite that was started in the background has interrupts ignored, and so would they
-        // be by what it starts, env(1).
-        let mut command = self.command("env");
-        let signals = "--default-signal=INT,QUIT,HUP,TERM";
-        command.arg(signals).arg(stockade()).args(words);
+        let mut command = if interrupts_are_ignored() {
+            // Started in the background, and so would be what this starts: see env(1).
+            let mut command = self.command("env");
+            command
+                .arg("--default-signal=INT,QUIT,HUP,TERM")
+                .arg(stockade());
+            command
+        } else {
+            self.command(stockade())
+        };
+        command.args(words);
         command
     }
 
@@ -120,6 +126,13 @@ impl Place {
         command.args(["-c", script]);
         finish(command, b"")
     }
+}
+
+/// Whether this process ignores SIGINT, from the mask in `/proc/self/status`, proc(5).
+fn interrupts_are_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    u64::from_str_radix(mask.unwrap().trim(), 16).unwrap() & 0b10 != 0
 }
 
 /// What a child left.
