@@ -12,7 +12,7 @@ help: ## Show this list.
 
 demo: ## Build, then watch real commands run confined, each beside its free twin.
 	@tools/setup demo
-	$(CARGO) build --locked --release --workspace --bins
+	@CARGO='$(CARGO)' tools/build
 	@demo/run
 
 # The suites start the built programs, so those are built first.
@@ -24,12 +24,12 @@ test: ## Build everything and run every test.
 
 bench: ## Measure launches and layers; docs/PERFORMANCE.md says how to read it.
 	@tools/setup bench
-	$(CARGO) build --locked --release --workspace --bins
+	@CARGO='$(CARGO)' tools/build
 	$(CARGO) bench --locked -p stockade-tests
 
 install: ## Install the programs, completions and man pages (PREFIX=..., DESTDIR=...).
 	@tools/setup install
-	$(CARGO) build --locked --release --workspace --bins
+	@CARGO='$(CARGO)' tools/build
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' tools/install
 
 lint: ## Check formatting, lints and documentation, as .ci/run does.

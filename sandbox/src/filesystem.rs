@@ -159,7 +159,7 @@ impl Filesystem {
     pub fn grant_over(&self, path: &Path) -> Option<&Grant> {
         self.grants
             .iter()
-            .filter(|it| path.starts_with(&it.path))
-            .max_by_key(|it| it.path.components().count())
+            .filter(|it| it.path.holds(path))
+            .max_by_key(|it| it.path.depth())
     }
 }

@@ -37,7 +37,11 @@ impl Backend for Native {
             layers,
         } = host;
         let mut holder = None;
-        let (identity, idmap) = identity(confinement, &mut |owner, group| {
+        let Identified {
+            identity,
+            idmap,
+            proofs,
+        } = identity(confinement, &mut |owner, group| {
             let (namespace, process) = idmap(owner, group)?;
             holder = Some(process);
             Ok(namespace)
@@ -56,6 +60,8 @@ impl Backend for Native {
         // First the one who removes it, then what has to be removed.
         let planned = Cgroup::planned(&confinement.limits, pid);
         let reaper = Reaper::start(pidfd.as_fd(), &planned, when_orphaned)?;
+        // The reaper has them too, and is the one that waits when it closes them.
+        drop(proofs);
         let (cgroup, held) = group(&confinement.limits, pid, &channel)?;
         let tree = Tree {
             channel,
@@ -153,12 +159,32 @@ fn refused(source: std::io::Error) -> SandboxError {
     }
 }
 
+/// Who the payload is.
+#[derive(Debug)]
+pub(crate) struct Identified {
+    pub(crate) identity: Identity,
+    /// The maps of its owned trees.
+    pub(crate) idmap: Option<OwnedFd>,
+    /// What shows that these can be mapped; see [`crate::view::mapped`] on closing them.
+    pub(crate) proofs: Vec<OwnedFd>,
+}
+
+impl Identified {
+    fn own(identity: Identity) -> Self {
+        Self {
+            identity,
+            idmap: None,
+            proofs: Vec::new(),
+        }
+    }
+}
+
 /// Who the payload is, and the maps of its owned trees, which `idmap` makes for an owner and a
 /// group.
 pub(crate) fn identity(
     confinement: &Confinement,
     idmap: &mut dyn FnMut(u32, u32) -> std::io::Result<OwnedFd>,
-) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
+) -> Result<Identified, SandboxError> {
     let own = Identity::Own {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
@@ -172,7 +198,7 @@ pub(crate) fn identity(
     let privileged = rustix::process::geteuid().is_root()
         && rustix::thread::capabilities(None).is_ok_and(|it| it.effective.contains(needed));
     if !privileged {
-        return Ok((own, None));
+        return Ok(Identified::own(own));
     }
     let owned = |it: &&crate::filesystem::Grant| it.owned;
     let workspace = confinement
@@ -195,22 +221,23 @@ pub(crate) fn identity(
         .filter(owned)
         .map(|it| &it.path);
     let stage = confinement.filesystem.staging.as_ref().map(|it| &it.stage);
-    let all_map = trees
+    let proofs: Option<Vec<OwnedFd>> = trees
         .by_ref()
         .chain(stage)
-        .all(|path| crate::view::can_map(path, idmap.as_fd()));
-    if all_map {
-        Ok((Identity::Reserved { owner, group }, Some(idmap)))
-    } else {
-        superuser(own, confinement)
+        .map(|path| crate::view::mapped(path, idmap.as_fd()))
+        .collect();
+    match proofs {
+        Some(proofs) => Ok(Identified {
+            identity: Identity::Reserved { owner, group },
+            idmap: Some(idmap),
+            proofs,
+        }),
+        None => superuser(own, confinement),
     }
 }
 
 /// Staying kernel uid 0 is accepted only with every other layer, Landlock included.
-fn superuser(
-    own: Identity,
-    confinement: &Confinement,
-) -> Result<(Identity, Option<OwnedFd>), SandboxError> {
+fn superuser(own: Identity, confinement: &Confinement) -> Result<Identified, SandboxError> {
     if sys::landlock::abi().is_err() {
         return Err(SandboxError::Unsupported {
             feature: "id-mapped mounts of the workspace, or Landlock instead".to_owned(),
@@ -220,7 +247,7 @@ fn superuser(
         });
     }
     let _ = confinement;
-    Ok((own, None))
+    Ok(Identified::own(own))
 }
 
 /// A user namespace that maps `owner` on disk to the reserved user, mount_setattr(2), and the

@@ -1,5 +1,6 @@
 //! An absolute path in normal form, as bytes.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Deref;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// Names are bytes, as for the kernel. Comparing two of these by component is meaningful;
 /// what the name resolves to is found, without following a link, when it is opened.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct AbsPath(PathBuf);
 
 /// A path is not absolute and in normal form.
@@ -55,15 +56,29 @@ impl AbsPath {
     /// The same answer as from `Path::starts_with`, by comparing bytes alone.
     #[must_use]
     pub fn is_within(&self, base: &Self) -> bool {
-        let base = base.0.as_os_str().as_bytes();
-        let rest = self.0.as_os_str().as_bytes().strip_prefix(base);
-        base == b"/" || rest.is_some_and(|it| it.first().is_none_or(|next| *next == b'/'))
+        base.holds(self)
+    }
+
+    /// Whether `path` is this one or lies below it, by its text alone.
+    ///
+    /// The same answer as from `Path::starts_with`.
+    #[must_use]
+    pub fn holds(&self, path: &Path) -> bool {
+        let (base, bytes) = (self.bytes(), path.as_os_str().as_bytes());
+        let rest = bytes.strip_prefix(base);
+        let below = rest.is_some_and(|it| base == b"/" || it.first().is_none_or(|it| *it == b'/'));
+        // A path that is not in normal form has to be read name by name.
+        below || (!is_normal(path) && path.starts_with(&self.0))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.as_os_str().as_bytes()
     }
 
     /// How deep it lies: `/` is 0, `/a` is 1.
     #[must_use]
     pub fn depth(&self) -> usize {
-        let bytes = self.0.as_os_str().as_bytes();
+        let bytes = self.bytes();
         let slashes = bytes.iter().filter(|it| **it == b'/').count();
         if bytes == b"/" { 0 } else { slashes }
     }
@@ -89,6 +104,42 @@ impl AbsPath {
     /// [`AbsPathError`] when `name` is not one normal component.
     pub fn join_name(&self, name: impl AsRef<OsStr>) -> Result<Self, AbsPathError> {
         Self::new(self.0.join(name.as_ref()))
+    }
+}
+
+/// The bytes decide: in normal form there is one spelling for each path.
+impl PartialEq for AbsPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for AbsPath {}
+
+impl std::hash::Hash for AbsPath {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
+    }
+}
+
+impl PartialOrd for AbsPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for AbsPath {
+    /// By component, as `Path` has it: a tree comes before what lies in it, and all of that
+    /// before the next tree. So a slash counts as less than any other byte.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (one, two) = (self.bytes(), other.bytes());
+        let differ = one.iter().zip(two).find(|(one, two)| one != two);
+        match differ {
+            Some((b'/', _)) => Ordering::Less,
+            Some((_, b'/')) => Ordering::Greater,
+            Some((one, two)) => one.cmp(two),
+            None => one.len().cmp(&two.len()),
+        }
     }
 }
 
@@ -158,13 +209,30 @@ mod tests {
     #[test]
     fn lying_within_is_by_whole_names() {
         let path = |it: &str| AbsPath::new(it).unwrap();
-        for base in ["/", "/a", "/a/b", "/a/bc", "/ab", "/a/b/c"] {
-            for below in ["/", "/a", "/a/b", "/a/b/c", "/a/bc", "/ab"] {
+        let paths = [
+            "/",
+            "/a",
+            "/a/b",
+            "/a/bc",
+            "/ab",
+            "/a/b/c",
+            "/a-b",
+            "/a/b/\u{1}",
+        ];
+        for base in paths {
+            for below in paths {
                 let (below, base) = (path(below), path(base));
+                let both = format!("{below:?} {base:?}");
+                assert_eq!(below.is_within(&base), below.starts_with(&base), "{both}");
+                assert_eq!(below.cmp(&base), (*below).cmp(&*base), "{both}");
+                assert_eq!(below == base, *below == *base, "{both}");
+            }
+            for other in ["//a", "/a//b", "/a/./b/", "/a/", "a", "", "/."] {
+                let other = Path::new(other);
                 assert_eq!(
-                    below.is_within(&base),
-                    below.starts_with(&base),
-                    "{below:?} {base:?}"
+                    path(base).holds(other),
+                    other.starts_with(base),
+                    "{other:?}"
                 );
             }
         }

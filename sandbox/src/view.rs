@@ -129,11 +129,15 @@ pub(crate) fn private_mode(path: &AbsPath) -> u32 {
     if path.ends_with("tmp") { 0o1777 } else { 0o700 }
 }
 
-/// Whether the tree at `path` can be mounted with the maps of `idmap`.
+/// The tree at `path` with the maps of `idmap`, mounted nowhere; `None` where they cannot be
+/// had.
 ///
-/// Only a privileged process can ask; nothing is mounted.
-pub(crate) fn can_map(path: &AbsPath, idmap: BorrowedFd<'_>) -> bool {
-    root::open_host(path)
+/// Only a privileged process can ask. Closing the last descriptor of the tree waits for a grace
+/// period of the kernel: do it when nobody waits.
+pub(crate) fn mapped(path: &AbsPath, idmap: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let tree = root::open_host(path)
         .and_then(|source| root::clone_tree(source.as_fd(), path))
-        .is_ok_and(|tree| mount::set_attributes(tree.as_fd(), NOSUID, Some(idmap), true).is_ok())
+        .ok()?;
+    mount::set_attributes(tree.as_fd(), NOSUID, Some(idmap), true).ok()?;
+    Some(tree)
 }

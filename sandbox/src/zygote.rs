@@ -29,7 +29,7 @@ use crate::channel::{self, Channel};
 use crate::confinement::{Confinement, Network};
 use crate::error::SandboxError;
 use crate::limits::Limits;
-use crate::native;
+use crate::native::{self, Identified};
 use crate::plan::Plan;
 use crate::report::{Layer, LayerStatus};
 use crate::running::{Prepared, Tree};
@@ -260,12 +260,20 @@ fn serve(channel: &Channel, network: Network) {
     let mut idmaps: HashMap<(u32, u32), OwnedFd> = HashMap::new();
     while let Ok(Some((Ask::One, descriptors))) = channel.receive::<Ask>() {
         let answer = match clone_one(descriptors, network, &mut idmaps) {
-            Ok((pid, pidfd, superuser, limits)) => {
+            Ok(Cloned {
+                pid,
+                pidfd,
+                superuser,
+                limits,
+                proofs,
+            }) => {
                 let answer = Answer::Cloned {
                     pid: pid.as_raw_nonzero().get(),
                     superuser,
                 };
                 let sent = channel.send(&answer, &[pidfd.as_fd()]);
+                // Closing them takes the kernel a while: after the answer.
+                drop(proofs);
                 inits.insert(pid, (pidfd, limits));
                 sent
             }
@@ -289,11 +297,20 @@ fn serve(channel: &Channel, network: Network) {
     }
 }
 
+/// An init that was cloned.
+struct Cloned {
+    pid: Pid,
+    pidfd: OwnedFd,
+    superuser: bool,
+    limits: Limits,
+    proofs: Vec<OwnedFd>,
+}
+
 fn clone_one(
     descriptors: Vec<OwnedFd>,
     network: Network,
     idmaps: &mut HashMap<(u32, u32), OwnedFd>,
-) -> Result<(Pid, OwnedFd, bool, Limits), Failure> {
+) -> Result<Cloned, Failure> {
     let malformed = || Err(rustix::io::Errno::BADMSG).stage("reading an order");
     let mut descriptors = descriptors.into_iter();
     let (Some(sealed), Some(channel)) = (descriptors.next(), descriptors.next()) else {
@@ -315,7 +332,11 @@ fn clone_one(
     if confinement.network != network {
         return Err(rustix::io::Errno::INVAL).stage("serving another network");
     }
-    let (identity, idmap) = native::identity(&confinement, &mut |owner, group| {
+    let Identified {
+        identity,
+        idmap,
+        proofs,
+    } = native::identity(&confinement, &mut |owner, group| {
         let known = match idmaps.entry((owner, group)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(native::idmap(owner, group)?.0),
@@ -334,6 +355,11 @@ fn clone_one(
     let channel = Channel::from_descriptor(channel);
     // The network namespace is the zygote's own, and fresh: see `serve`.
     let (pid, pidfd) = native::clone_init(&plan, &channel, Network::Host, idmap).map_err(told)?;
-    let superuser = identity.is_superuser();
-    Ok((pid, pidfd, superuser, limits))
+    Ok(Cloned {
+        pid,
+        pidfd,
+        superuser: identity.is_superuser(),
+        limits,
+        proofs,
+    })
 }

@@ -126,7 +126,7 @@ pub(crate) fn plan(
     };
     let mut places = Places::default();
     let is_owned = |path: &Path| {
-        path.starts_with(workspace)
+        workspace.holds(path)
             || caller
                 .home
                 .as_ref()
@@ -220,7 +220,7 @@ pub(crate) fn plan(
     let mut protected: Vec<PathBuf> = shared;
     let mut masks: Vec<PathBuf> = Vec::new();
     let mut pinned: Vec<PathBuf> = Vec::new();
-    let in_writable = |path: &Path| writable.iter().any(|it| path.starts_with(it));
+    let in_writable = |path: &Path| writable.iter().any(|it| it.holds(path));
     for (_, found) in &searched {
         if let Some(path) = found.linked.iter().find(|it| in_writable(it)) {
             return Err(PlanError::HardLink { path: path.clone() });
@@ -266,7 +266,7 @@ pub(crate) fn plan(
     let masks = expand::outermost(
         masks
             .into_iter()
-            .filter(|it| grants.iter().any(|grant| it.starts_with(&grant.path)))
+            .filter(|it| grants.iter().any(|grant| grant.path.holds(it)))
             .collect(),
     )?;
 

@@ -4,7 +4,7 @@
 //! lives: what is not locked is a remnant of a crash of both, and is removed when it is seen.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -38,7 +38,8 @@ impl Entry {
         let path = path(state, &run.id);
         let file = File::create_new(&path)?;
         file.lock()?;
-        serde_json::to_writer(&file, run)?;
+        // In one piece: whoever lists sees all of it.
+        (&file).write_all(&serde_json::to_vec(run)?)?;
         Ok(Self { path, _file: file })
     }
 }

@@ -203,7 +203,7 @@ pub(super) fn id_mapped_mounts(workspace: Option<&AbsPath>, deadline: Instant) -
     };
     let answers = attempt(0, deadline, |tell| {
         let mapped = native::idmap(0, 0)
-            .is_ok_and(|(namespace, _)| crate::view::can_map(path, namespace.as_fd()));
+            .is_ok_and(|(namespace, _)| crate::view::mapped(path, namespace.as_fd()).is_some());
         tell(if mapped {
             0
         } else {

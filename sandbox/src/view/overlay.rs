@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
 use rustix::io::Errno;
-use rustix::mount::{MountAttrFlags, UnmountFlags};
+use rustix::mount::MountAttrFlags;
 use rustix::thread::CapabilitiesSecureBits;
 
 use super::root::{self, Root};
@@ -13,9 +13,6 @@ use crate::filesystem::Staging;
 use crate::path::AbsPath;
 use crate::step::{Failure, Stage};
 use crate::sys::mount::{self, NODEV, NOSUID};
-
-/// Where a layer is attached for the moment in which overlayfs looks it up.
-const LAYERS: [&str; 2] = ["/.lower", "/.upper"];
 
 /// Lays `tree` at `path` so that writes stay in scratch space.
 ///
@@ -69,20 +66,11 @@ fn layered(
     make: bool,
 ) -> Result<(), Failure> {
     // Overlayfs takes layers that are attached in this namespace alone.
-    let [at_lower, at_folder] = LAYERS.map(AbsPath::new);
-    let at_lower = at_lower.map_err(|_| Errno::INVAL).stage("naming a layer")?;
-    let at_folder = at_folder
-        .map_err(|_| Errno::INVAL)
-        .stage("naming a layer")?;
-    view.attach(lower.as_fd(), &at_lower, true)?;
-    view.attach(folder.as_fd(), &at_folder, true)?;
-    let result = overlay(view, lower, folder, path, make);
-    for layer in [&at_lower, &at_folder] {
-        let fd = view.open(layer)?;
-        let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        rustix::mount::unmount(name, UnmountFlags::DETACH).stage("detaching a layer")?;
+    for layer in [lower, folder] {
+        view.set_aside(layer.as_fd())
+            .stage_at("attaching a layer for", path)?;
     }
-    result
+    overlay(view, lower, folder, path, make)
 }
 
 fn overlay(

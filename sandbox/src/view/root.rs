@@ -25,15 +25,17 @@ pub(crate) fn make_private() -> Result<(), Failure> {
     rustix::mount::mount_change("/", private).stage("making mounts private")
 }
 
+/// Where scratch space is reachable while the view is built.
+const SCRATCH: &str = ".scratch";
+/// Where the host's root is moved in it, so that both are detached at once.
+const HOST: &str = ".scratch/host";
+
 /// The mode of directories of the root.
 const DIRECTORY_MODE: Mode = Mode::RWXU
     .union(Mode::RGRP)
     .union(Mode::XGRP)
     .union(Mode::ROTH)
     .union(Mode::XOTH);
-
-/// Where scratch space is reachable while the view is built.
-const SCRATCH: &str = ".scratch";
 
 /// The root of the view.
 #[derive(Debug)]
@@ -61,6 +63,7 @@ impl Root {
         rustix::fs::mkdirat(&tree, SCRATCH, Mode::RWXU).stage("making scratch space")?;
         rustix::mount::move_mount(&scratch, "", &tree, SCRATCH, flags)
             .stage("attaching scratch space")?;
+        rustix::fs::mkdirat(&tree, HOST, Mode::RWXU).stage("making scratch space")?;
         rustix::fs::mkdirat(&scratch, "none", Mode::empty()).stage("making an empty directory")?;
         let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::openat(&scratch, "nothing", file, Mode::empty())
@@ -273,6 +276,14 @@ impl Root {
         rustix::mount::open_tree(&self.scratch, name, flags).stage("detaching a private directory")
     }
 
+    /// Attaches a tree in scratch space, out of sight, where it stays until the view is entered.
+    pub(super) fn set_aside(&self, tree: BorrowedFd<'_>) -> Result<(), Errno> {
+        let name = self.fresh_name();
+        rustix::fs::mkdirat(&self.scratch, &name, Mode::RWXU)?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(tree, "", &self.scratch, &name, flags)
+    }
+
     fn fresh_name(&self) -> String {
         let number = self.made.get();
         self.made.set(number.wrapping_add(1));
@@ -292,12 +303,13 @@ impl Root {
     /// Makes this the root of the process, and read-only.
     pub(super) fn enter(self) -> Result<(), Failure> {
         rustix::process::fchdir(&self.tree).stage("entering the private root")?;
-        // What was cloned out of scratch space keeps it alive.
-        rustix::mount::unmount(SCRATCH, UnmountFlags::DETACH).stage("detaching scratch space")?;
+        rustix::process::pivot_root(".", HOST).stage("pivoting to the private root")?;
+        // Each call that detaches waits for a grace period of the kernel, so there is one
+        // alone. What was cloned out of scratch space keeps it alive.
+        rustix::mount::unmount(SCRATCH, UnmountFlags::DETACH)
+            .stage("detaching scratch space and the host's root")?;
         rustix::fs::unlinkat(&self.tree, SCRATCH, AtFlags::REMOVEDIR)
             .stage("removing the scratch mount point")?;
-        rustix::process::pivot_root(".", ".").stage("pivoting to the private root")?;
-        rustix::mount::unmount(".", UnmountFlags::DETACH).stage("detaching the host's root")?;
         rustix::process::chdir("/").stage("entering the private root")?;
         mount::set_attributes(self.tree.as_fd(), RDONLY, None, false)
             .stage("making the private root read-only")

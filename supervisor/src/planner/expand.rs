@@ -58,11 +58,11 @@ pub(super) fn denied(
     let prefix = resolved.static_prefix();
     let shown = grants
         .iter()
-        .any(|it| it.path.starts_with(&prefix) || prefix.starts_with(&it.path));
+        .any(|it| it.path.starts_with(&prefix) || it.path.holds(&prefix));
     let real = prefix.canonicalize().ok();
     let real_shown = real
         .as_ref()
-        .is_some_and(|real| grants.iter().any(|it| real.starts_with(&it.path)));
+        .is_some_and(|real| grants.iter().any(|it| it.path.holds(real)));
     if !shown && !real_shown {
         return Vec::new();
     }
