@@ -152,7 +152,7 @@ fn a_worktree_that_points_to_a_strangers_folder_opens_nothing() {
     let script = format!("echo evil > {}/objects/new", victim.display());
     let inside = place.exec(&[], &script);
     assert_ne!(inside.code(), Some(0));
-    inside.says("does not point back");
+    inside.says("git will not work here");
     assert!(!victim.join("objects/new").exists());
     place.free(&script).exits(0);
 }
