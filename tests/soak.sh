@@ -35,20 +35,23 @@ groups() { find /sys/fs/cgroup -type d -name '*stockade*' 2>/dev/null | wc -l; }
 entries() { find "$box/home/.local/state/stockade/run" -type f 2>/dev/null | wc -l; }
 state() {
     echo "sleepers=$(sleepers) supervisors=$(supervisors) mounts=$(wc -l </proc/self/mountinfo)" \
-        "groups=$(groups) entries=$(entries) workspace=$(find . -mindepth 1 | wc -l)"
+        "entries=$(entries) workspace=$(find . -mindepth 1 | wc -l)"
 }
 # Compares the state with the first one, for at most a second.
 settled() {
     local now
     for _ in $(seq 20); do
         now=$(state)
-        [ "$now" = "$before" ] && return 0
+        # Sandboxes of others may come and go; ours may not add to the groups.
+        [ "$now" = "$before" ] && [ "$(groups)" -le "$groups_before" ] && return 0
         sleep 0.05
     done
-    printf 'soak: %s: left behind\n  before: %s\n  now:    %s\n' "$1" "$before" "$now" >&2
+    printf 'soak: %s: left behind\n  before: %s\n  now:    %s\n  groups: %s before, %s now\n' \
+        "$1" "$before" "$now" "$groups_before" "$(groups)" >&2
     return 1
 }
 
+groups_before=$(groups)
 before=$(state)
 printf 'soak: seed %s; %s\n' "$SEED" "$before"
 

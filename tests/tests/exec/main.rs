@@ -15,8 +15,6 @@ mod bad_input;
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
-mod escape;
-#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod git;

@@ -2,6 +2,7 @@
 //!
 //! A probe that does not succeed free proves nothing on this kernel and is not counted.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,6 +19,8 @@ const FREE: usize = 80;
 const BEYOND_LANDLOCK: [&str; 3] = ["Mounts", "Processes", "Lifecycle"];
 
 fn attack(backend: &str, profile: &str) -> Value {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Place::new();
     let mut command = place.stockade(["doctor", "--attack", "--json"]);
     command.args(["--backend", backend, "--profile", profile]);
