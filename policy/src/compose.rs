@@ -8,6 +8,8 @@
 //!   or a limit that is required and not set, is an error.
 
 use std::cell::Cell;
+use std::collections::HashSet;
+use std::hash::Hash;
 
 use crate::builtin::BUILTIN_NAMES;
 use crate::document::{Table, nearest};
@@ -357,10 +359,9 @@ fn replace<T>(slot: &mut Option<T>, value: Option<T>) {
     }
 }
 
-fn extend<T: PartialEq>(list: &mut Vec<Valued<T>>, more: Vec<Valued<T>>) {
-    for item in more {
-        if !list.iter().any(|it| it.value == item.value) {
-            list.push(item);
-        }
-    }
+fn extend<T: Eq + Hash>(list: &mut Vec<Valued<T>>, more: Vec<Valued<T>>) {
+    let mut known: HashSet<&T> = list.iter().map(|it| &it.value).collect();
+    let is_new: Vec<bool> = more.iter().map(|it| known.insert(&it.value)).collect();
+    let new = more.into_iter().zip(is_new).filter(|it| it.1);
+    list.extend(new.map(|it| it.0));
 }

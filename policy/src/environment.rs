@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A name, or every name with a prefix (`LC_*`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NamePattern {
     text: String,
     is_prefix: bool,

@@ -3,7 +3,7 @@
 use crate::pattern::PathRuleError;
 
 /// One component of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Component {
     /// Any number of components.
     AnyDepth,
@@ -14,7 +14,7 @@ pub(crate) enum Component {
 }
 
 /// A part of a name that may be one of several.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Piece {
     Any,
     Byte(u8),

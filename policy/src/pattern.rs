@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::glob::{Component, component, matches};
 
 /// A pattern over paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathRule {
     text: String,
     anchor: Anchor,
@@ -24,7 +24,7 @@ pub struct PathRule {
 }
 
 /// Where a pattern starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "a new anchor must be resolved by every caller"

@@ -1,7 +1,8 @@
 //! The view of files that a child gets: a private root with grants, masks and pins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,7 @@ impl Filesystem {
             workdir,
             ..
         } = self;
+        let denied: HashSet<&[u8]> = masks.iter().map(AbsPath::bytes).collect();
         for grant in grants {
             let reserved = ["/", "/proc", "/dev"].map(Path::new);
             let covers = reserved.contains(&&*grant.path)
@@ -115,7 +117,9 @@ impl Filesystem {
                     path: grant.path.clone(),
                 });
             }
-            if let Some(mask) = masks.iter().find(|mask| grant.path.is_within(mask)) {
+            let mut above = grant.path.ancestors().map(|it| it.as_os_str().as_bytes());
+            let over = above.find(|it| denied.contains(it));
+            if let Some(mask) = masks.iter().find(|it| over == Some(it.bytes())) {
                 return Err(ConfinementError::GrantInsideDeny {
                     granted: grant.path.clone(),
                     denied: mask.clone(),

@@ -71,7 +71,7 @@ impl AbsPath {
         below || (!is_normal(path) && path.starts_with(&self.0))
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.0.as_os_str().as_bytes()
     }
 

@@ -106,8 +106,6 @@ fn place(
         Kind::Mask => {
             let target = root.open(path)?;
             let empty = root.empty(root::is_directory(target.as_fd(), path)?)?;
-            mount::set_attributes(empty.as_fd(), RDONLY | NOSUID | NODEV | NOEXEC, None, false)
-                .stage_at("masking a denied name", path)?;
             root::attach_over(empty.as_fd(), target.as_fd(), path)?;
         }
         Kind::Made(content) => {

@@ -16,6 +16,7 @@ use policy::{Anchor, Mode, PathRule, Profile, Valued, Variables};
 use sandbox::{AbsPath, Access, Confinement, ConfinementError, Filesystem, Powers, Staging};
 
 use crate::caller::Caller;
+use expand::Denied;
 use places::Places;
 use walk::{Found, Moment, Names, WalkError};
 
@@ -257,18 +258,14 @@ pub(crate) fn plan(
     let (targets, missing) = expand::targets(&protected);
     protected.extend(targets);
     absent.extend(missing);
+    let mut denied = Denied::new(&grants);
     for rule in anchored(&profile.deny) {
-        masks.extend(expand::denied(rule, &variables, &grants));
+        masks.extend(denied.places(rule, &variables));
     }
     let mut protected =
         expand::outermost(protected.into_iter().filter(|it| in_writable(it)).collect())?;
     protected.retain(|it| !writable.contains(it));
-    let masks = expand::outermost(
-        masks
-            .into_iter()
-            .filter(|it| grants.iter().any(|grant| grant.path.holds(it)))
-            .collect(),
-    )?;
+    let masks = expand::outermost(masks.into_iter().filter(|it| denied.shows(it)).collect())?;
 
     let environment = environment::of(profile, caller, &variables, &writable, &mut warnings);
     let workdir = match AbsPath::new(&caller.directory) {

@@ -57,11 +57,12 @@ pub(super) fn mount(view: &Root) -> Result<OwnedFd, Failure> {
             let cover = if masked {
                 view.empty(root::is_directory(target.as_fd(), &proc)?)?
             } else {
-                root::clone_tree(target.as_fd(), &proc)?
+                let same = root::clone_tree(target.as_fd(), &proc)?;
+                let attributes = RDONLY | NOSUID | NODEV | NOEXEC;
+                mount::set_attributes(same.as_fd(), attributes, None, false)
+                    .stage_at("shutting a part of", &proc)?;
+                same
             };
-            let attributes = RDONLY | NOSUID | NODEV | NOEXEC;
-            mount::set_attributes(cover.as_fd(), attributes, None, false)
-                .stage_at("shutting a part of", &proc)?;
             root::attach_over(cover.as_fd(), target.as_fd(), &proc)?;
         }
     }

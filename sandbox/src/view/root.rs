@@ -17,7 +17,7 @@ use crate::filesystem::Link;
 use crate::identity::Identity;
 use crate::path::AbsPath;
 use crate::step::{Failure, Stage};
-use crate::sys::mount::{self, RDONLY};
+use crate::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 
 /// Keeps what happens to mounts here from the host, and the other way round.
 pub(crate) fn make_private() -> Result<(), Failure> {
@@ -68,10 +68,18 @@ impl Root {
         let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::openat(&scratch, "nothing", file, Mode::empty())
             .stage("making an empty file")?;
-        let path_only = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let open = |name| rustix::fs::openat(&scratch, name, path_only, Mode::empty());
-        let empty_directory = open("none").stage("opening an empty directory")?;
-        let empty_file = open("nothing").stage("opening an empty file")?;
+        // Attached mounts with their attributes: what is cloned from them has these already.
+        let empty = |name| {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+            let empty = rustix::mount::open_tree(&scratch, name, flags)?;
+            let attributes = RDONLY | NOSUID | NODEV | NOEXEC;
+            mount::set_attributes(empty.as_fd(), attributes, None, false)?;
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            rustix::mount::move_mount(&empty, "", &scratch, name, flags)?;
+            Ok::<OwnedFd, std::io::Error>(empty)
+        };
+        let empty_directory = empty("none").stage("making an empty directory")?;
+        let empty_file = empty("nothing").stage("making an empty file")?;
         Ok(Self {
             tree,
             scratch,
@@ -290,7 +298,7 @@ impl Root {
         number.to_string()
     }
 
-    /// Nothing: a detached mount of an empty directory or file that nobody may read.
+    /// Nothing: a detached read-only mount of an empty directory or file that nobody may read.
     pub(super) fn empty(&self, is_directory: bool) -> Result<OwnedFd, Failure> {
         let source = if is_directory {
             &self.empty_directory

@@ -1,6 +1,7 @@
 //! From rules to places: patterns expanded on disk, and what git's configuration points to.
 
 use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use policy::{GitConfig, PathRule, Variables};
@@ -45,35 +46,85 @@ fn matching(
     }
 }
 
-/// The real places of a denied rule, where a grant shows them.
-pub(super) fn denied(
-    rule: &PathRule,
-    variables: &Variables,
-    grants: &[sandbox::Grant],
-) -> Vec<PathBuf> {
-    let Some(resolved) = rule.resolve(variables) else {
-        return Vec::new();
-    };
-    // Only what some grant shows is searched: a glob over the home does not walk the home.
-    let prefix = resolved.static_prefix();
-    let shown = grants
-        .iter()
-        .any(|it| it.path.starts_with(&prefix) || it.path.holds(&prefix));
-    let real = prefix.canonicalize().ok();
-    let real_shown = real
-        .as_ref()
-        .is_some_and(|real| grants.iter().any(|it| it.path.holds(real)));
-    if !shown && !real_shown {
-        return Vec::new();
-    }
-    let mut places = Vec::new();
-    for path in expand(rule, variables) {
-        places.extend(path.canonicalize().ok());
-        if path.symlink_metadata().is_ok_and(|it| !it.is_symlink()) {
-            places.push(path);
+/// The real places of denied rules, where a grant shows them.
+#[derive(Debug)]
+pub(super) struct Denied<'g> {
+    grants: &'g [sandbox::Grant],
+    /// The grant that held the last path: rules come in heaps.
+    over: Option<&'g AbsPath>,
+    /// Folders and where they really are.
+    folders: HashMap<PathBuf, Option<PathBuf>>,
+}
+
+impl<'g> Denied<'g> {
+    pub(super) fn new(grants: &'g [sandbox::Grant]) -> Self {
+        Self {
+            grants,
+            over: None,
+            folders: HashMap::new(),
         }
     }
-    places
+
+    /// The real places of what `rule` means.
+    pub(super) fn places(&mut self, rule: &PathRule, variables: &Variables) -> Vec<PathBuf> {
+        let Some(resolved) = rule.resolve(variables) else {
+            return Vec::new();
+        };
+        // Only what some grant shows is searched: a glob over the home does not walk the home.
+        let prefix = resolved.static_prefix();
+        let shown = self.shows(&prefix)
+            || self.holds_a_grant(&prefix)
+            || self.real(&prefix).is_some_and(|it| self.shows(&it.0));
+        if !shown {
+            return Vec::new();
+        }
+        let mut places = Vec::new();
+        for path in expand(rule, variables) {
+            if let Some((real, is_link)) = self.real(&path) {
+                places.push(real);
+                if !is_link {
+                    places.push(path);
+                }
+            }
+        }
+        places
+    }
+
+    /// Whether a grant holds `path`.
+    pub(super) fn shows(&mut self, path: &Path) -> bool {
+        if !self.over.is_some_and(|it| it.holds(path)) {
+            let mut grants = self.grants.iter().map(|it| &it.path);
+            self.over = grants.find(|it| it.holds(path));
+        }
+        self.over.is_some()
+    }
+
+    fn holds_a_grant(&self, path: &Path) -> bool {
+        match AbsPath::new(path) {
+            Ok(path) => self.grants.iter().any(|it| it.path.is_within(&path)),
+            Err(_) => self.grants.iter().any(|it| it.path.starts_with(path)),
+        }
+    }
+
+    /// Where `path` really is, as realpath(3) says, and whether its last name is a link.
+    fn real(&mut self, path: &Path) -> Option<(PathBuf, bool)> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Some((path.canonicalize().ok()?, false));
+        };
+        let folder = match self.folders.get(folder) {
+            Some(known) => known.clone(),
+            None => {
+                let real = folder.canonicalize().ok();
+                self.folders.insert(folder.to_owned(), real.clone());
+                real
+            }
+        };
+        let place = folder?.join(name);
+        if place.symlink_metadata().ok()?.is_symlink() {
+            return Some((place.canonicalize().ok()?, true));
+        }
+        Some((place, false))
+    }
 }
 
 /// How many files one repository's configuration may include.
