@@ -187,8 +187,9 @@ pub(crate) fn plan(
         roots.push(workspace.clone());
     }
     // A person's own grants may hold what the profile denies by name; the system's do not.
+    // What can only be read has no name to protect.
     for rule in profile.read.iter().chain(&profile.cache) {
-        if rule.origin.file.starts_with("built-in") {
+        if rule.origin.file.starts_with("built-in") || !names.denies_any() {
             continue;
         }
         for path in expand::expand(&rule.value, &variables) {

@@ -128,6 +128,11 @@ impl Names {
         }
     }
 
+    /// Whether any name is denied at any depth.
+    pub(crate) fn denies_any(&self) -> bool {
+        !self.deny.by_name.is_empty() || !self.deny.patterns.is_empty()
+    }
+
     /// Whether `path`, relative to a root, is one to protect.
     pub(crate) fn protects(&self, path: &Path) -> bool {
         path.file_name()
