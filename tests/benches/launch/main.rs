@@ -16,16 +16,19 @@
     reason = "a bench answers on standard output, where a person reads it"
 )]
 
+#[path = "../common/measure.rs"]
 mod measure;
 mod scene;
 mod session;
 mod subjects;
+mod target;
 
 use std::error::Error;
 use std::path::PathBuf;
 
 use measure::{Row, round_robin};
 use scene::Scene;
+use target::Note;
 
 /// Rounds, unless `--rounds` says otherwise.
 const ROUNDS: usize = 60;
@@ -50,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let scene = Scene::set(stockade)?;
     let zygote = session::Launches::new(&scene)?;
-    let mut all = subjects::all(&scene);
+    let mut all = subjects::all(&scene)?;
     all.extend(zygote.subjects());
     let rows = round_robin(&mut all, rounds)?;
     print(&rows, rounds);
@@ -70,22 +73,24 @@ fn beside() -> std::io::Result<PathBuf> {
     Ok(folder.unwrap_or(&own).join("stockade"))
 }
 
-fn print(rows: &[Row], rounds: usize) {
+fn print(rows: &[Row<Note>], rounds: usize) {
     let who = if rustix::process::geteuid().is_root() {
         "root"
     } else {
         "an ordinary user"
     };
     println!("\n{rounds} rounds as {who}; medians\n");
-    println!("| what | µs | × plain | × bwrap | target | |");
-    println!("|---|---:|---:|---:|---|---|");
+    println!("| what | µs | fastest | × plain | × bwrap | of fastest | target | |");
+    println!("|---|---:|---:|---:|---:|---:|---|---|");
     let plain = rows.first().map_or(1.0, |it| it.micros);
     for row in rows {
         let bwrap = row
+            .note
             .beside
-            .and_then(|name| rows.iter().find(|it| it.name == name))
-            .map(|it| row.micros / it.micros);
-        let (target, met) = match &row.target {
+            .and_then(|name| rows.iter().find(|it| it.name == name));
+        let fastest = bwrap.map(|it| row.fastest / it.fastest);
+        let bwrap = bwrap.map(|it| row.micros / it.micros);
+        let (target, met) = match &row.note.target {
             None => (String::new(), None),
             Some(target) => (
                 target.to_string(),
@@ -93,15 +98,21 @@ fn print(rows: &[Row], rounds: usize) {
             ),
         };
         println!(
-            "| {} | {:.0} | {:.2} | {} | {target} | {} |",
+            "| {} | {:.0} | {:.0} | {:.2} | {} | {} | {target} | {} |",
             row.name,
             row.micros,
+            row.fastest,
             row.micros / plain,
-            bwrap.map_or_else(String::new, |it| format!("{it:.2}")),
+            share(bwrap),
+            share(fastest),
             met.unwrap_or_default()
         );
     }
     println!();
+}
+
+fn share(it: Option<f64>) -> String {
+    it.map_or_else(String::new, |it| format!("{it:.2}"))
 }
 
 fn verdict(met: bool) -> &'static str {

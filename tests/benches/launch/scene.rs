@@ -11,6 +11,27 @@ pub(crate) const BINDS: [usize; 2] = [20, 100];
 /// How many paths are denied.
 pub(crate) const DENIES: usize = 2000;
 
+/// A profile without a parent and with the protections of the shipped ones; its list of writable
+/// trees is left open.
+const BARE: &str = r#"schema = 1
+name = "binds"
+require = "full"
+
+[limits]
+processes = 1024
+memory = "8GiB"
+open_files = 4096
+
+[environment]
+set = { PATH = "/usr/bin:/bin" }
+
+[filesystem]
+protect = [".git/hooks", ".git/config", ".mcp.json"]
+read = ["/usr", "/bin", "/sbin", "/lib", "/lib64"]
+write = [
+    "${workspace}",
+"#;
+
 /// What is on disk while the bench runs.
 pub(crate) struct Scene {
     pub(crate) stockade: PathBuf,
@@ -31,8 +52,9 @@ impl Scene {
             fs::create_dir(scene.bound(at))?;
         }
         for count in BINDS {
-            let paths = (0..count).map(|at| scene.bound(at));
-            scene.write_profile(&format!("binds-{count}"), "write", paths)?;
+            scene.write_bare_profile(count)?;
+            let paths: Vec<PathBuf> = (0..count).map(|at| scene.bound(at)).collect();
+            scene.write_profile(&format!("strict-{count}"), "write", &paths)?;
         }
         let secrets = scene.secrets();
         fs::create_dir(&secrets)?;
@@ -40,7 +62,7 @@ impl Scene {
         for secret in &secrets {
             fs::write(secret, "secret")?;
         }
-        scene.write_profile("denies", "deny", secrets.into_iter())?;
+        scene.write_profile("denies", "deny", &secrets)?;
         Ok(scene)
     }
 
@@ -61,12 +83,18 @@ impl Scene {
         self.root().join("secrets")
     }
 
-    fn write_profile(
-        &self,
-        name: &str,
-        list: &str,
-        paths: impl Iterator<Item = PathBuf>,
-    ) -> io::Result<()> {
+    /// A profile that stands alone, with exactly the binds that plain bubblewrap gets.
+    fn write_bare_profile(&self, count: usize) -> io::Result<()> {
+        let mut text = BARE.to_owned();
+        // The workspace is the last of the binds.
+        for at in 1..count {
+            let _ = writeln!(text, "    \"{}\",", self.bound(at).display());
+        }
+        text.push_str("]\n");
+        fs::write(self.profile(&format!("binds-{count}")), text)
+    }
+
+    fn write_profile(&self, name: &str, list: &str, paths: &[PathBuf]) -> io::Result<()> {
         let mut text = format!(
             "schema = 1\nname = \"{name}\"\nextends = \"strict\"\n[filesystem]\n{list} = [\n"
         );
@@ -75,6 +103,25 @@ impl Scene {
         }
         text.push_str("]\n");
         fs::write(self.profile(name), text)
+    }
+
+    /// What of the host the profile `name` shows, as the kernel lists it inside: places, and
+    /// whether each can be written.
+    pub(crate) fn shown(&self, name: &str) -> io::Result<Vec<(String, bool)>> {
+        let mut command = self.exec(name, "native");
+        command.args(["/bin/cat", "/proc/self/mountinfo"]);
+        let output = command.stderr(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        // proc(5): root, mount point and options are fields 4 to 6; the type follows the dash.
+        let shown = text.lines().filter_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let mut fields = left.split(' ').skip(4);
+            let (place, options) = (fields.next()?, fields.next()?);
+            let own = ["tmpfs", "proc", "devpts", "devtmpfs"];
+            let is_own = own.contains(&right.split(' ').next()?) || place.starts_with("/dev");
+            (!is_own).then(|| (place.to_owned(), options.starts_with("rw")))
+        });
+        Ok(shown.collect())
     }
 
     pub(crate) fn profile(&self, name: &str) -> PathBuf {
@@ -108,7 +155,7 @@ impl Scene {
 
     /// The largest resident set of a supervisor whose command runs, in MiB.
     pub(crate) fn resident(&self) -> io::Result<f64> {
-        let mut command = self.exec("binds-20", "native");
+        let mut command = self.exec("strict-20", "native");
         quiet(&mut command).args(["/bin/sleep", "0.3"]);
         let mut child = command.spawn()?;
         std::thread::sleep(std::time::Duration::from_millis(150));

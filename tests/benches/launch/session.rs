@@ -13,8 +13,9 @@ use sandbox::{
     Link, Network, Pool, Powers, Requirement, SandboxedCommand, Shared, SharedEvent, Stdio,
 };
 
-use crate::measure::{Subject, Target};
+use crate::measure::Subject;
 use crate::scene::Scene;
+use crate::target::{Note, Target};
 
 /// How long the machine is left alone after a sandbox was ordered, so that it is ready.
 const PREPARATION: Duration = Duration::from_millis(15);
@@ -42,11 +43,13 @@ impl Launches {
         })
     }
 
-    pub(crate) fn subjects(&self) -> Vec<Subject<'_>> {
+    pub(crate) fn subjects(&self) -> Vec<Subject<'_, Note>> {
         let subject = |name: &str, most, run| Subject {
             name: format!("in a session: {name}"),
-            beside: None,
-            target: Some(Target::OfPlain(most)),
+            note: Note {
+                beside: None,
+                target: Some(Target::OfPlain(most)),
+            },
             before: None,
             run,
         };

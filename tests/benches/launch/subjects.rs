@@ -5,20 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::measure::{Subject, Target, timed};
-use crate::scene::{BINDS, Scene, quiet};
-
-/// The name of the plain `bwrap` with as many binds.
-fn bwrap_name(binds: usize) -> &'static str {
-    if binds == 20 {
-        "plain bwrap, 20 binds"
-    } else {
-        "plain bwrap, 100 binds"
-    }
-}
+use crate::measure::{Subject, timed};
+use crate::scene::{Scene, quiet};
+use crate::target::{Note, Target};
 
 /// Every subject, the plain spawn first.
-pub(crate) fn all(scene: &Scene) -> Vec<Subject<'_>> {
+pub(crate) fn all(scene: &Scene) -> io::Result<Vec<Subject<'_, Note>>> {
     let mut all = vec![
         whole("posix_spawn /bin/true", || Command::new("/bin/true")),
         whole("fork + exec /bin/true", || {
@@ -28,35 +20,46 @@ pub(crate) fn all(scene: &Scene) -> Vec<Subject<'_>> {
             command
         }),
     ];
-    for binds in BINDS {
-        let profile = format!("binds-{binds}");
-        let share = if binds == 20 { 0.45 } else { 0.1 };
+    for (profile, beside, share) in [
+        ("binds-20", "plain bwrap, 20 binds", 0.45),
+        ("binds-100", "plain bwrap, 100 binds", 0.1),
+        (
+            "strict-20",
+            "plain bwrap, the view of strict and 20 binds",
+            0.45,
+        ),
+        (
+            "strict-100",
+            "plain bwrap, the view of strict and 100 binds",
+            0.1,
+        ),
+    ] {
         for backend in ["native", "bwrap"] {
             if !scene.has(backend) {
                 continue;
             }
-            let profile = profile.clone();
-            let mut subject = whole(&format!("exec, {backend}, {binds} binds"), move || {
-                with(scene.exec(&profile, backend), "/bin/true")
+            let mut subject = whole(&format!("exec, {backend}, {profile}"), move || {
+                with(scene.exec(profile, backend), "/bin/true")
             });
-            subject.beside = Some(bwrap_name(binds));
-            subject.target = (backend == "native").then_some(Target::OfBwrap(share));
+            subject.note.beside = Some(beside);
+            subject.note.target = (backend == "native").then_some(Target::OfBwrap(share));
             all.push(subject);
         }
-        if has("bwrap") {
-            all.push(whole(bwrap_name(binds), move || bwrap(scene, binds)));
+        if has("bwrap") && scene.has("native") {
+            let shown = scene.shown(profile)?;
+            all.push(whole(beside, move || bwrap(&shown)));
         }
     }
     if scene.has("native") {
         let mut denies = whole("exec, native, 2,000 denies", || {
             with(scene.exec_among_denies(), "/bin/true")
         });
-        denies.target = Some(Target::Millis(60.0));
+        denies.note.target = Some(Target::Millis(60.0));
         all.push(denies);
         let mut first = whole("exec, native, to the command's first byte", || {
             Command::new("/bin/true")
         });
-        first.target = Some(Target::Millis(5.0));
+        first.note.target = Some(Target::Millis(5.0));
         first.run = Box::new(|| first_byte(scene));
         all.push(first);
     }
@@ -74,15 +77,14 @@ pub(crate) fn all(scene: &Scene) -> Vec<Subject<'_>> {
             command
         }));
     }
-    all
+    Ok(all)
 }
 
 /// A whole process, from before its start to after its end.
-fn whole<'s>(name: &str, make: impl Fn() -> Command + 's) -> Subject<'s> {
+fn whole<'s>(name: &str, make: impl Fn() -> Command + 's) -> Subject<'s, Note> {
     Subject {
         name: name.to_owned(),
-        beside: None,
-        target: None,
+        note: Note::default(),
         before: None,
         run: Box::new(move || {
             let mut command = make();
@@ -103,19 +105,21 @@ fn with(mut command: Command, program: &str) -> Command {
     command
 }
 
-/// The view that a person would give bubblewrap for the same work.
-fn bwrap(scene: &Scene, binds: usize) -> Command {
+/// Bubblewrap with the same view and the same namespaces.
+fn bwrap(shown: &[(String, bool)]) -> Command {
     let mut command = Command::new("bwrap");
     command.args(["--unshare-all", "--die-with-parent"]);
-    command.args(["--ro-bind", "/usr", "/usr"]);
-    for name in ["/bin", "/sbin", "/lib", "/lib64"] {
-        command.args(["--ro-bind-try", name, name]);
+    for (place, is_writable) in shown {
+        let bind = if *is_writable { "--bind" } else { "--ro-bind" };
+        command.args([bind, place, place]);
+    }
+    for name in ["bin", "sbin", "lib", "lib64"] {
+        let place = format!("/{name}");
+        if let Ok(target) = std::fs::read_link(&place) {
+            command.arg("--symlink").arg(target).arg(place);
+        }
     }
     command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
-    for at in 0..binds {
-        let path = scene.bound(at);
-        command.arg("--bind").arg(&path).arg(&path);
-    }
     command.arg("/bin/true");
     command
 }
@@ -127,7 +131,7 @@ fn has(program: &str) -> bool {
 }
 
 fn first_byte(scene: &Scene) -> io::Result<Duration> {
-    let mut command = scene.exec("binds-20", "native");
+    let mut command = scene.exec("strict-20", "native");
     quiet(&mut command)
         .stdout(Stdio::piped())
         .args(["/bin/echo", "x"]);

@@ -1,6 +1,5 @@
 //! Runs subjects in turn and takes the median of each.
 
-use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -8,61 +7,32 @@ use std::time::{Duration, Instant};
 pub(crate) type Step<'s> = Box<dyn FnMut() -> io::Result<()> + 's>;
 
 /// Something that is timed.
-pub(crate) struct Subject<'s> {
+pub(crate) struct Subject<'s, N> {
     pub(crate) name: String,
-    /// The subject that it is compared with, if it is.
-    pub(crate) beside: Option<&'static str>,
-    pub(crate) target: Option<Target>,
+    /// What the bench knows besides.
+    pub(crate) note: N,
     /// What is done first and not timed; then the machine is left alone for this long.
     pub(crate) before: Option<(Step<'s>, Duration)>,
     /// How long it took.
     pub(crate) run: Box<dyn FnMut() -> io::Result<Duration> + 's>,
 }
 
-/// What a subject is to keep within.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
-    /// This share of what it is compared with.
-    OfBwrap(f64),
-    /// This many plain spawns.
-    OfPlain(f64),
-    /// This many milliseconds.
-    Millis(f64),
-}
-
 /// The result of one subject.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct Row<N> {
     pub(crate) name: String,
-    pub(crate) beside: Option<&'static str>,
-    pub(crate) target: Option<Target>,
+    pub(crate) note: N,
     /// Median, in microseconds.
     pub(crate) micros: f64,
-}
-
-impl Target {
-    /// Whether it is met; `None` where there is nothing to compare with.
-    pub(crate) fn is_met(self, micros: f64, plain: f64, bwrap: Option<f64>) -> Option<bool> {
-        match self {
-            Self::OfBwrap(most) => bwrap.map(|it| it <= most),
-            Self::OfPlain(most) => Some(micros / plain <= most),
-            Self::Millis(most) => Some(micros / 1000.0 <= most),
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OfBwrap(most) => write!(f, "{most} × bwrap"),
-            Self::OfPlain(most) => write!(f, "{most} × plain"),
-            Self::Millis(most) => write!(f, "{most} ms"),
-        }
-    }
+    /// The fastest, in microseconds: what is left of the noise of a busy machine.
+    pub(crate) fastest: f64,
 }
 
 /// Runs every subject once a round; the first round warms up and does not count.
-pub(crate) fn round_robin(subjects: &mut [Subject<'_>], rounds: usize) -> io::Result<Vec<Row>> {
+pub(crate) fn round_robin<N: Copy>(
+    subjects: &mut [Subject<'_, N>],
+    rounds: usize,
+) -> io::Result<Vec<Row<N>>> {
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); subjects.len()];
     for round in 0..=rounds {
         for (subject, times) in subjects.iter_mut().zip(&mut times) {
@@ -80,9 +50,10 @@ pub(crate) fn round_robin(subjects: &mut [Subject<'_>], rounds: usize) -> io::Re
     }
     let rows = subjects.iter().zip(&mut times).map(|(subject, times)| Row {
         name: subject.name.clone(),
-        beside: subject.beside,
-        target: subject.target,
+        note: subject.note,
         micros: median(times),
+        // Sorted by `median`.
+        fastest: times.first().copied().unwrap_or_default().as_secs_f64() * 1e6,
     });
     Ok(rows.collect())
 }
