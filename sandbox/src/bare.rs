@@ -126,16 +126,14 @@ fn launch(
     let reaper = Reaper::start_behind(pidfd.as_fd(), &planned, when_orphaned)?;
     let (cgroup, held) = Cgroup::make(&limits, pid);
     let _ = tell(&lifeline);
-    let tree = Tree {
+    let tree = Tree::new(
         channel,
         pid,
         pidfd,
         cgroup,
         reaper,
-        reaped: false,
-        pending: std::cell::RefCell::default(),
-        ending: Ending::Warden(lifeline),
-    };
+        Ending::Warden(lifeline),
+    );
     Ok((tree, held))
 }
 

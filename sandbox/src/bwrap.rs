@@ -200,16 +200,7 @@ impl Backend for Bwrap {
                 );
             }
         }
-        let tree = Tree {
-            channel,
-            pid: shown,
-            pidfd,
-            cgroup,
-            reaper,
-            reaped: false,
-            pending: std::cell::RefCell::default(),
-            ending,
-        };
+        let tree = Tree::new(channel, shown, pidfd, cgroup, reaper, ending);
         launch::wait_for_answer(&tree, pid);
         match tree.ready(NAME, limits, &confinement.requirement.limits) {
             Err(SandboxError::InitDied { detail }) => Err(self.explain(&complaint, detail)),

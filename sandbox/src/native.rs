@@ -63,16 +63,7 @@ impl Backend for Native {
         // The reaper has them too, and is the one that waits when it closes them.
         drop(proofs);
         let (cgroup, held) = group(&confinement.limits, pid, &channel)?;
-        let tree = Tree {
-            channel,
-            pid,
-            pidfd,
-            cgroup,
-            reaper,
-            reaped: false,
-            pending: std::cell::RefCell::default(),
-            ending: Ending::Direct,
-        };
+        let tree = Tree::new(channel, pid, pidfd, cgroup, reaper, Ending::Direct);
         let superuser = plan.identity.is_superuser();
         let limits = statuses(&confinement.limits, &held, superuser);
         let prepared = tree.ready(self.name(), limits, &confinement.requirement.limits);
@@ -212,7 +203,7 @@ pub(crate) fn identity(
         _ => (0, 0),
     };
     let Ok(idmap) = idmap(owner, group) else {
-        return superuser(own, confinement);
+        return superuser(own);
     };
     let mut trees = confinement
         .filesystem
@@ -232,12 +223,12 @@ pub(crate) fn identity(
             idmap: Some(idmap),
             proofs,
         }),
-        None => superuser(own, confinement),
+        None => superuser(own),
     }
 }
 
 /// Staying kernel uid 0 is accepted only with every other layer, Landlock included.
-fn superuser(own: Identity, confinement: &Confinement) -> Result<Identified, SandboxError> {
+fn superuser(own: Identity) -> Result<Identified, SandboxError> {
     if sys::landlock::abi().is_err() {
         return Err(SandboxError::Unsupported {
             feature: "id-mapped mounts of the workspace, or Landlock instead".to_owned(),
@@ -246,7 +237,6 @@ fn superuser(own: Identity, confinement: &Confinement) -> Result<Identified, San
                 .to_owned(),
         });
     }
-    let _ = confinement;
     Ok(Identified::own(own))
 }
 

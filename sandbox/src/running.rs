@@ -76,6 +76,27 @@ pub(crate) enum Ending {
 pub(crate) struct Pending(pub(crate) Notice);
 
 impl Tree {
+    /// A tree of which nothing has been heard or waited for yet.
+    pub(crate) fn new(
+        channel: Channel,
+        pid: Pid,
+        pidfd: OwnedFd,
+        cgroup: Cgroup,
+        reaper: Option<Reaper>,
+        ending: Ending,
+    ) -> Self {
+        Self {
+            channel,
+            pid,
+            pidfd,
+            cgroup,
+            reaper,
+            reaped: false,
+            pending: RefCell::default(),
+            ending,
+        }
+    }
+
     /// Waits until init is confined, and puts the report together.
     pub(crate) fn ready(
         mut self,

@@ -145,16 +145,14 @@ impl Zygote {
                 };
                 let (cgroup, held) = native::group(&confinement.limits, pid, &ours)?;
                 let limits = native::statuses(&confinement.limits, &held, superuser);
-                let tree = Tree {
-                    channel: ours,
+                let tree = Tree::new(
+                    ours,
                     pid,
                     pidfd,
                     cgroup,
-                    reaper: None,
-                    reaped: false,
-                    pending: std::cell::RefCell::default(),
-                    ending: crate::running::Ending::Direct,
-                };
+                    None,
+                    crate::running::Ending::Direct,
+                );
                 Ok(Ordered { tree, limits })
             }
             Some((Answer::Refused(failure), _)) => Err(failure.into()),

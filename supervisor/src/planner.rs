@@ -173,15 +173,7 @@ pub(crate) fn plan(
         .collect();
 
     // Anything below the workspace is searched, also when it can only be read.
-    let anywhere = |rules: &'static str| -> Vec<PathRule> {
-        let rules = if rules == "protect" {
-            &profile.protect
-        } else {
-            &profile.deny
-        };
-        unanchored(rules)
-    };
-    let names = Names::new(anywhere("protect").iter(), anywhere("deny").iter());
+    let names = Names::new(unanchored(&profile.protect), unanchored(&profile.deny));
     let mut roots = writable.clone();
     if !roots.iter().any(|it| workspace.is_within(it)) {
         roots.push(workspace.clone());
@@ -326,12 +318,11 @@ pub(crate) fn plan(
     })
 }
 
-fn unanchored(rules: &[Valued<PathRule>]) -> Vec<PathRule> {
+fn unanchored(rules: &[Valued<PathRule>]) -> impl Iterator<Item = &PathRule> {
     rules
         .iter()
-        .map(|it| it.value.clone())
+        .map(|it| &it.value)
         .filter(|it| it.anchor() == Anchor::Anywhere)
-        .collect()
 }
 
 fn anchored(rules: &[Valued<PathRule>]) -> impl Iterator<Item = &PathRule> {

@@ -1,5 +1,6 @@
 //! Staged work: made by a session, shown and applied by `stockade changes`.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +74,7 @@ pub(crate) fn create(
 /// Returns its name if it holds something.
 pub(crate) fn finish(mut stage: LockedStage) -> Option<String> {
     let names = names_of(&stage);
-    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+    let protected = |path: &[u8]| is_protected(&names, path);
     let is_empty = stage.scan(&protected).is_ok_and(|it| it.is_empty());
     let id = stage.id().to_owned();
     if is_empty {
@@ -125,6 +126,11 @@ fn names_of(stage: &Stage) -> Names {
     Names::new(rules.iter(), [].iter())
 }
 
+/// Whether a path of a stage, relative to the workspace, is one of `names`.
+fn is_protected(names: &Names, path: &[u8]) -> bool {
+    names.protects(Path::new(OsStr::from_bytes(path)))
+}
+
 struct NoCatalog;
 
 impl policy::Catalog for NoCatalog {
@@ -158,7 +164,7 @@ pub(crate) fn list(caller: &Caller) -> Result<Vec<Summary>, StageError> {
     let _ = staging::sweep(&state);
     let counted = |stage: &Stage| {
         let names = names_of(stage);
-        let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+        let protected = |path: &[u8]| is_protected(&names, path);
         stage.scan(&protected).ok().map(|it| Counts::of(&it))
     };
     Ok(Stage::list(&state)?
@@ -195,7 +201,7 @@ pub(crate) fn diff(
 ) -> Result<Vec<Change>, StageError> {
     let stage = open(caller, id)?;
     let names = names_of(&stage);
-    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+    let protected = |path: &[u8]| is_protected(&names, path);
     stage.diff(selection(paths), &protected, DiffLimits::default(), out)?;
     out.flush().map_err(StageError::Output)?;
     Ok(stage.scan(&protected)?)
@@ -212,7 +218,7 @@ pub(crate) fn apply(
 ) -> Result<(ApplyReport, Vec<Quarantined>), StageError> {
     let stage = open(caller, id)?.lock()?;
     let names = names_of(&stage);
-    let protected = |path: &[u8]| names.protects(Path::new(std::ffi::OsStr::from_bytes(path)));
+    let protected = |path: &[u8]| is_protected(&names, path);
     let root = AbsPath::new(stage.workspace())?;
     let aftermath = Aftermath::before_change(id, &root, names.clone())?;
     let go_on = &mut |_: &staging::Step<'_>| ControlFlow::Continue(());
